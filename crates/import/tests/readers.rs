@@ -12,6 +12,12 @@ fn read(text: &str) -> Pasted {
 /// A tool, what it prints, a figure of it and its value.
 const FIGURES: &[(&str, &str, &str, f64)] = &[
     (
+        "ps",
+        "root          92 35.8  0.0      0     0 ?        S    12:40  82:49 [kswapd0]\nmysql     198808 18.6 10.9 1821488 439632 ?      Ssl  16:29   0:31 /usr/sbin/mysqld\n",
+        "ps.kswapd",
+        0.358,
+    ),
+    (
         "netstat -s",
         "Tcp:\n    1234 segments retransmitted\n    50000 segments sent out\nTcpExt:\n    17 times the listen queue of a socket overflowed\n    19 SYNs to LISTEN sockets dropped\n",
         "netstat.listen_overflows",
@@ -232,6 +238,36 @@ const FIGURES: &[(&str, &str, &str, f64)] = &[
 fn artefact<'a>(pasted: &'a Pasted, tool: &str, figure: &str) -> Option<&'a Artefact> {
     let mut all = pasted.artefacts.iter();
     all.find(|a| a.tool == tool && a.value(figure).is_some())
+}
+
+/// perf's stacks stand for the first row that only calls others, and below all other rows tell the same time again.
+#[test]
+fn stacks_below_a_row_of_perf_are_counted_once() {
+    let text = "# Children      Self  Command  Shared Object      Symbol\n\
+                    24.91%     0.00%  exe      [kernel.kallsyms]  [k] try_charge\n\
+                13.63% try_charge;shrink_node;list_lru_count_one\n\
+                3.57% try_charge;shrink_node;native_queued_spin_lock_slowpath\n\
+                    24.80%     0.00%  exe      [kernel.kallsyms]  [k] shrink_node\n\
+                13.63% shrink_node;list_lru_count_one\n\
+                    2.10%     2.10%  exe      libc.so.6  [.] memcpy\n\
+                2.10% main;copies;memcpy\n";
+    let read = read(text);
+    let rows = read.artefacts.iter().flat_map(|a| &a.rows);
+    let parts = |share: f64| (share * 1e4).round();
+    let rows: Vec<(&str, &str, f64)> = rows
+        .map(|row| (row.label.as_str(), row.place.as_str(), parts(row.share)))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("list_lru_count_one", "kernel", 1_363.0),
+            ("native_queued_spin_lock_slowpath", "kernel", 357.0),
+            ("memcpy", "libc.so.6", 210.0),
+        ]
+    );
+    let profile = read.artefacts[0].profile.as_ref().unwrap();
+    let depth: Vec<usize> = profile.stacks.iter().map(|s| s.frames.len()).collect();
+    assert_eq!(depth, [3, 3, 1, 1]);
 }
 
 #[test]

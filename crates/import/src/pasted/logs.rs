@@ -311,6 +311,7 @@ pub(super) const MESSAGES: &[Message] = &[
     ("siege aborted due to excessive socket failure", "load.ended_by_error", &[]),
     // Names.
     ("could not be resolved 110 Operation timed out", "log.dns", &[]),
+    ("resolver failed", "log.dns", &[]),
     ("Temporary failure in name resolution", "log.dns", &[]),
     ("EAI_AGAIN", "log.dns", &[]),
     ("Read from DNS server failed", "log.dns", &[]),

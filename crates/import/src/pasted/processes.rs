@@ -9,9 +9,26 @@ use record::pasted::{Artefact, Row};
 
 /// Columns that no other tool has beside `TIME`.
 const OF_PS: [&str; 4] = ["START", "STIME", "STARTED", "ELAPSED"];
+/// The columns of `ps aux`, which are known by what stands in them where their head was cut off.
+const OF_AUX: [&str; 11] = [
+    "USER", "PID", "%CPU", "%MEM", "VSZ", "RSS", "TTY", "STAT", "START", "TIME", "COMMAND",
+];
 /// A process that used more of a core than this since it began, and so many seconds of it, has hardly slept.
 const BUSY_PERCENT: f64 = 25.0;
 const LONG_S: f64 = 3_600.0;
+
+/// `root 92 35.8 0.0 0 0 ? S 12:40 82:49 [kswapd0]`.
+fn is_aux(words: &[&str]) -> bool {
+    let [_, pid, cpu, memory, vsz, rss, tty, state, _, time, _, ..] = words else {
+        return false;
+    };
+    let whole = |w: &&str| w.parse::<u64>().is_ok();
+    let percent = |w: &&str| w.contains('.') && w.parse::<f64>().is_ok();
+    let tty = *tty == "?" || tty.starts_with("pts/") || tty.starts_with("tty");
+    let state = state.starts_with(|c: char| "DIRSTWXZt".contains(c));
+    let numbers = [pid, vsz, rss].into_iter().all(whole) && [cpu, memory].into_iter().all(percent);
+    numbers && tty && state && clock(time).is_some()
+}
 
 /// The processes of a text.
 pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
@@ -24,6 +41,10 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
             columns = words;
             continue;
         }
+        let columns = match columns.as_slice() {
+            [] if is_aux(&words) => &OF_AUX,
+            columns => columns,
+        };
         let width = columns.len();
         if width == 0 || words.len() < width {
             continue;
@@ -45,6 +66,9 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         let busy = percent >= BUSY_PERCENT && cpu_s >= LONG_S;
         found.add("ps.busy", f64::from(u8::from(busy)));
         found.largest("ps.most_s", cpu_s);
+        if words[width - 1].starts_with("[kswapd") {
+            found.largest("ps.kswapd", percent / 100.0);
+        }
         let drawn = |w: &&&str| !["\\_", "|"].contains(*w);
         let command: Vec<&str> = words[width - 1..].iter().filter(drawn).copied().collect();
         let since = match cell("ELAPSED") {

@@ -17,6 +17,8 @@ const LEAST: f64 = 1e-5;
 
 struct Function {
     share: f64,
+    /// Who called it, the outermost first; of a line of stacks below a row.
+    callers: Vec<String>,
     /// With all that it calls, where that stands before its own share.
     with_called: Option<f64>,
     symbol: String,
@@ -54,7 +56,7 @@ fn flat(lines: &[&str], tool: &str, gap: u32, row: fn(&str) -> Option<Function>)
     let mut open: Vec<Function> = Vec::new();
     let (mut first, mut last) = (0, 0);
     let mut close = |open: &mut Vec<Function>, first: u32| {
-        let functions = std::mem::take(open);
+        let functions = with_stacks(std::mem::take(open));
         // One row is a profile where its head stands above it.
         let headed = || {
             lines[(first as usize).saturating_sub(4)..first as usize]
@@ -70,8 +72,9 @@ fn flat(lines: &[&str], tool: &str, gap: u32, row: fn(&str) -> Option<Function>)
     for (number, line) in (1_u32..).zip(lines) {
         // A second list begins where the shares rise again.
         let Some(function) = row(line) else { continue };
-        let rises = open
-            .last()
+        // Stacks begin anew below each row.
+        let rises = (open.iter().rfind(|f| f.callers.is_empty()))
+            .filter(|_| function.callers.is_empty())
             .is_some_and(|f| function.share > f.share * 1.5 + 0.01);
         if !open.is_empty() && (number > last + gap || rises && number > last + 1) {
             close(&mut open, first);
@@ -86,9 +89,52 @@ fn flat(lines: &[&str], tool: &str, gap: u32, row: fn(&str) -> Option<Function>)
     done
 }
 
+/// `13.63% try_charge;shrink_node;super_cache_count`: a stack below a row of functions (`perf report -g folded`).
+fn perf_stack(line: &str) -> Option<Function> {
+    let (share, stack) = line.trim().split_once("% ")?;
+    let share: f64 = share.parse().ok()?;
+    let mut callers: Vec<String> = stack.split(';').map(str::to_owned).collect();
+    let named = |name: &String| !name.is_empty() && !name.contains(char::is_whitespace);
+    let symbol = callers.pop()?;
+    let right = !callers.is_empty() && callers.iter().chain([&symbol]).all(named);
+    (right && (0.0..=100.0).contains(&share)).then(|| Function {
+        share: share / 100.0,
+        callers,
+        with_called: None,
+        symbol,
+        module: String::new(),
+        thread: String::new(),
+        kernel: false,
+    })
+}
+
+/// Stacks stand for the first row that has no share of its own: what it calls. Below other rows they tell the same time
+/// again: who called it, or what a row that calls the first one calls.
+fn with_stacks(functions: Vec<Function>) -> Vec<Function> {
+    let mut kept: Vec<Function> = Vec::new();
+    let (mut of, mut row) = (None, 0);
+    for mut function in functions {
+        if function.callers.is_empty() {
+            row = kept.len();
+        } else {
+            let above = kept
+                .get(row)
+                .filter(|f| f.with_called.is_some() && f.share < LEAST);
+            let Some(above) = above.filter(|_| *of.get_or_insert(row) == row) else {
+                continue;
+            };
+            (function.kernel, function.module) = (above.kernel, above.module.clone());
+        }
+        kept.push(function);
+    }
+    kept
+}
+
 /// `17.07%  haproxy  libcrypto.so.3  [.] symbol`, perf top without the command, or with callers two shares.
 fn perf_row(line: &str) -> Option<Function> {
-    let mark = line.find("[.]").or_else(|| line.find("[k]"))?;
+    let Some(mark) = line.find("[.]").or_else(|| line.find("[k]")) else {
+        return perf_stack(line);
+    };
     let kernel = line[mark..].starts_with("[k]");
     let mut words = line[..mark]
         .split(|c: char| c.is_whitespace() || c == '|')
@@ -116,6 +162,7 @@ fn perf_row(line: &str) -> Option<Function> {
         .trim_matches(['|', '`', ' ']);
     (!symbol.is_empty() && (0.0..=100.0).contains(&share)).then(|| Function {
         share: share / 100.0,
+        callers: Vec::new(),
         with_called,
         symbol: symbol.to_owned(),
         module: if kernel {
@@ -161,6 +208,7 @@ fn share_row(line: &str) -> Option<Function> {
     let named = symbol.chars().any(char::is_alphabetic) && (0.0..=100.0).contains(&share);
     named.then(|| Function {
         share: share / 100.0,
+        callers: Vec::new(),
         with_called: None,
         symbol,
         module: String::new(),
@@ -180,6 +228,7 @@ fn pprof_row(line: &str) -> Option<Function> {
     let symbol = symbol.trim_end_matches("(inline)").trim();
     Some(Function {
         share: share / 100.0,
+        callers: Vec::new(),
         with_called: None,
         symbol: symbol.to_owned(),
         module: String::new(),
@@ -214,14 +263,20 @@ fn artefact(tool: &str, line: u32, functions: Vec<Function>) -> Artefact {
             place: function.module.clone(),
             share: function.share,
         });
-        let frame = Frame {
-            symbol: function.symbol,
-            module: function.module,
+        let frame = |symbol: &String| Frame {
+            symbol: symbol.clone(),
+            module: function.module.clone(),
             kernel: function.kernel,
         };
+        let callers = function.callers.iter().rev();
+        let frames: Vec<Frame> = [&function.symbol]
+            .into_iter()
+            .chain(callers)
+            .map(frame)
+            .collect();
         push(
             &mut profile,
-            &[frame],
+            &frames,
             &function.thread,
             function.share * PARTS,
         );
