@@ -266,8 +266,8 @@ pub struct TaskSeen {
 /// Samples of the on-CPU profile of the same window that fell on turns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceSamples {
-    /// [`Place::OnCpu`], [`Place::OtherTurns`] or [`Place::Loop`]; [`Place::RunQueue`] of what ran while tasks of the
-    /// runtime stood ready.
+    /// [`Place::OnCpu`], [`Place::OtherTurns`] or [`Place::Loop`]; [`Place::UpstreamUnread`] of what ran while answers
+    /// of upstreams were there, and [`Place::RunQueue`] while tasks of the runtime stood ready.
     pub place: Place,
     /// Index into the stacks of the pass' on-CPU profile.
     pub stack: u32,

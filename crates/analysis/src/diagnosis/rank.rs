@@ -51,6 +51,8 @@ struct Held<'a> {
     worth: Worth,
     fits: bool,
     score: f64,
+    /// The bound on the gain as a share of what limits.
+    of_limit: Option<f64>,
     /// It is worth what it costs the servers behind.
     behind: bool,
 }
@@ -581,12 +583,17 @@ fn hold<'a>(
         Some(_) => (behind, Worth::Measurable),
         None => (gain_bound, own_worth),
     };
+    let of_limit = match behind {
+        Some(_) => behind,
+        None => gain_bound.map(|bound| bound * part_of_limit(cause, scene)),
+    };
     let fits = cause.station.is_empty()
         || scene.station == "unknown"
         || cause.station.iter().any(|s| s == scene.station);
     Held {
         fits,
         behind: behind.is_some(),
+        of_limit,
         worth,
         score: gain_bound.unwrap_or(usual_gain(cause.explains)) * confidence,
         finding: Finding {
@@ -667,14 +674,10 @@ fn worth(cause: &Cause, scene: Scene<'_>, gain_bound: Option<f64>, on_cpu: Optio
     if cause.explains == Explains::Nothing || cause.worth_when.iter().any(unasked) {
         return Worth::Nothing;
     }
-    // The part of the limit that its kind of gain can be taken from.
-    let (part, floor) = match cause.explains {
-        // What others take of its cores is no part of what the server uses.
-        Explains::Cpu if cause.rows.iter().any(|row| row == "foreign") => (1.0, SMALL_WORK),
-        Explains::Cpu => (busy(scene), SMALL_WORK),
-        Explains::Wait if full(scene) => (idle(scene), SMALL_WORK),
-        Explains::Wait | Explains::Cap => (1.0, SMALL_WORK),
-        _ => (1.0, NOISE_FLOOR),
+    let part = part_of_limit(cause, scene);
+    let floor = match cause.explains {
+        Explains::Cpu | Explains::Wait | Explains::Cap => SMALL_WORK,
+        _ => NOISE_FLOOR,
     };
     let bound = gain_bound.map(|bound| bound * part);
     // Some of what waits elsewhere is work here: to sync to a disk that is memory, to take a lock.
@@ -701,6 +704,17 @@ fn worth(cause: &Cause, scene: Scene<'_>, gain_bound: Option<f64>, on_cpu: Optio
         None => Worth::Unknown,
         Some(bound) if bound >= floor => Worth::Measurable,
         Some(_) => Worth::Nothing,
+    }
+}
+
+/// The part of the limit that a cause's kind of gain can be taken from.
+fn part_of_limit(cause: &Cause, scene: Scene<'_>) -> f64 {
+    match cause.explains {
+        // What others take of its cores is no part of what the server uses.
+        Explains::Cpu if cause.rows.iter().any(|row| row == "foreign") => 1.0,
+        Explains::Cpu => busy(scene),
+        Explains::Wait if full(scene) => idle(scene),
+        _ => 1.0,
     }
 }
 
@@ -816,7 +830,7 @@ fn out_of_order(held: &[Held<'_>]) -> Option<(usize, usize)> {
 }
 
 /// Of two waits the more exact name is that of the same time, and not of another, smaller wait beside it. What caps is
-/// known by a wait, too, and a constant is one.
+/// known by a wait, too, and a constant is one. What costs CPU names a wait as far as that CPU is of what limits.
 fn names_the_same(specific: &Held<'_>, general: &Held<'_>) -> bool {
     let wait = |h: &Held<'_>| {
         let waits = matches!(
@@ -828,6 +842,10 @@ fn names_the_same(specific: &Held<'_>, general: &Held<'_>) -> bool {
     let (s, g) = (specific.finding.gain_bound, general.finding.gain_bound);
     match (s, g) {
         (Some(s), Some(g)) if wait(specific) && wait(general) => s >= g / 2.0,
+        _ if specific.cause.explains == Explains::Cpu && wait(general) => {
+            let of_limit = specific.of_limit.zip(general.of_limit);
+            of_limit.is_none_or(|(s, g)| s >= g / 2.0)
+        }
         _ => true,
     }
 }

@@ -284,14 +284,20 @@ fn of_program(module: &str, program: &str) -> bool {
         || !name.contains(".so") && !is_jit(name) && program.is_empty()
 }
 
-/// A library by the program's name is where its functions are: the program itself only starts them.
+/// A library by the program's name is where its functions are: the program itself only starts them (`libpython3.11.so` of
+/// `python3`, `librspamd-server.so` of `rspamd`).
 fn is_library_of(module: &str, program: &str) -> bool {
     let stem = module
         .strip_prefix("lib")
         .and_then(|rest| rest.split(".so").next());
-    let rest = stem.filter(|stem| !stem.is_empty() && module.contains(".so"));
-    let rest = rest.and_then(|stem| program.strip_prefix(stem));
-    rest.is_some_and(|rest| !rest.starts_with(char::is_alphabetic))
+    let stem = stem.filter(|stem| !stem.is_empty() && module.contains(".so"));
+    let Some(stem) = stem.filter(|_| !program.is_empty()) else {
+        return false;
+    };
+    let versioned = program.strip_prefix(stem);
+    let part = stem.strip_prefix(program);
+    versioned.is_some_and(|rest| !rest.starts_with(char::is_alphabetic))
+        || part.is_some_and(|rest| rest.starts_with(['-', '_', '.']))
 }
 
 /// The system call that a stack is below.

@@ -624,10 +624,13 @@ impl LatencyCase<'_> {
             let rows = || cpu_rows(profile, &stacks, &program);
             seen.then(|| (place, told::divided(rows(), &told, &self.turns.told)))
         };
-        [Place::OnCpu, Place::OtherTurns, Place::Loop]
-            .into_iter()
-            .filter_map(of)
-            .collect()
+        let places = [
+            Place::OnCpu,
+            Place::OtherTurns,
+            Place::Loop,
+            Place::UpstreamUnread,
+        ];
+        places.into_iter().filter_map(of).collect()
     }
 
     fn of_place(&self, turns: &TargetTurns, place: &PlaceTime) -> Part {

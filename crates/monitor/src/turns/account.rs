@@ -735,8 +735,8 @@ impl<'a> Accountant<'a> {
     /// What threads ran while turns were with them or waited for them.
     fn samples(&self, turns: &[u32], samples: &[Located]) -> Vec<PlaceSamples> {
         let chosen: std::collections::HashSet<u32> = turns.iter().copied().collect();
-        // Turns that wait for each thread: arrivals and reads by rising time.
-        let mut waiting: HashMap<u32, (Vec<u64>, Vec<u64>)> = HashMap::new();
+        // Turns that wait for each thread to read them, and answers of upstreams.
+        let (mut waiting, mut answers) = (Lines::default(), Lines::default());
         for &index in turns {
             let turn = self.turn(index);
             let pinned = self.scene.is_pinned(turn).then_some(turn.reader);
@@ -746,15 +746,18 @@ impl<'a> Accountant<'a> {
                 .contains(&turn.reader)
                 .then_some(ANY_THREAD);
             for key in pinned.into_iter().chain(shared) {
-                let (arrived, read) = waiting.entry(key).or_default();
-                arrived.push(turn.arrived);
-                read.push(turn.read);
+                waiting.add(key, turn.arrived, turn.read);
             }
+            self.scene.walk(index, &mut |row, from, to| {
+                if row.place == Place::UpstreamUnread {
+                    for key in pinned.into_iter().chain(shared) {
+                        answers.add(key, from, to);
+                    }
+                }
+            });
         }
-        for (arrived, read) in waiting.values_mut() {
-            arrived.sort_unstable();
-            read.sort_unstable();
-        }
+        waiting.sort();
+        answers.sort();
         let times = self.helpers.tids.first().map(|_| open_times(self, turns));
         let times = times.unwrap_or_default();
         let mut sums: BTreeMap<(Place, u32), u64> = BTreeMap::new();
@@ -781,10 +784,12 @@ impl<'a> Accountant<'a> {
                 true => ANY_THREAD,
                 false => sample.tid,
             };
-            let mut others = waiting.get(&key).map_or(0, |(arrived, read)| {
-                let before = |times: &[u64]| times.partition_point(|&at| at <= sample.at_ns) as u64;
-                before(arrived).saturating_sub(before(read))
-            });
+            let mut others = waiting.open(key, sample.at_ns);
+            let unread = answers.open(key, sample.at_ns);
+            if unread > 0 {
+                let sum = sums.entry((Place::UpstreamUnread, sample.stack));
+                *sum.or_default() += sample.count * unread;
+            }
             if chosen.contains(&piece.owner) {
                 let turn = self.turn(piece.owner);
                 if (turn.arrived..turn.end).contains(&sample.at_ns) {
@@ -817,6 +822,33 @@ impl<'a> Accountant<'a> {
             .collect();
         all.sort_by_key(|s| (std::cmp::Reverse(s.samples), s.place, s.stack));
         all
+    }
+}
+
+/// Times by the thread that whoever is in them waits for.
+#[derive(Default)]
+struct Lines(HashMap<u32, (Vec<u64>, Vec<u64>)>);
+
+impl Lines {
+    fn add(&mut self, thread: u32, from: u64, to: u64) {
+        let (begins, ends) = self.0.entry(thread).or_default();
+        begins.push(from);
+        ends.push(to);
+    }
+
+    fn sort(&mut self) {
+        for (begins, ends) in self.0.values_mut() {
+            begins.sort_unstable();
+            ends.sort_unstable();
+        }
+    }
+
+    /// How many wait for a thread at a time; only of what is sorted.
+    fn open(&self, thread: u32, at: u64) -> u64 {
+        self.0.get(&thread).map_or(0, |(begins, ends)| {
+            let before = |times: &[u64]| times.partition_point(|&time| time <= at) as u64;
+            before(begins).saturating_sub(before(ends))
+        })
     }
 }
 

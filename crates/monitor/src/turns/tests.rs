@@ -1779,6 +1779,34 @@ fn a_request_that_nobody_polls_for_stands_behind_what_the_runtime_runs() {
 }
 
 #[test]
+fn an_answer_that_is_not_read_says_what_the_loop_runs() {
+    let mut tape = asleep(10);
+    tape.request(1_000);
+    tape.ask(1_100, SERVER, 502);
+    tape.arrive(1_150, 2);
+    tape.read(1_200, SERVER, 2);
+    tape.answer(1_300, 502);
+    tape.write(1_800, SERVER, 2);
+    tape.take(1_810, SERVER, 502);
+    tape.write(1_900, SERVER, 1);
+    tape.stacks.samples = vec![Located {
+        tid: SERVER,
+        at_ns: 1_500,
+        stack: 7,
+        count: 3,
+    }];
+    let target = tape.account();
+    let detail = "10.0.0.1:502";
+    assert_eq!(at(&target, Place::UpstreamUnread, detail, ""), 510);
+    let samples = &target.account.cpu_samples;
+    let found = samples.iter().map(|s| (s.place, s.stack, s.samples));
+    assert_eq!(
+        found.collect::<Vec<_>>(),
+        [(Place::OnCpu, 7, 3), (Place::UpstreamUnread, 7, 3)]
+    );
+}
+
+#[test]
 fn what_runs_while_tasks_stand_ready_is_weighted_by_them() {
     let look = |at_ns, ready| TaskLook {
         at_ns,
