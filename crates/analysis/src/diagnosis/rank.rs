@@ -146,9 +146,11 @@ pub(crate) fn rank(
                     let works = cause.explains == Explains::Cpu && !cause.whole;
                     let most = requests_want.filter(|_| works && about == front);
                     let most = most.unwrap_or(1.0);
+                    // What a client of watched traffic does is in no account; that of a server behind is the one before it.
+                    let at_client = watched && (about == front || about.is_empty());
                     let bounds = Bounds {
                         rows: bound
-                            .filter(|_| !watched || cause.explains != Explains::Quantum)
+                            .filter(|_| !(at_client && cause.explains == Explains::Quantum))
                             .and_then(|l| ledger::bound(l, cause, about, front))
                             .map(|rows| rows.min(most)),
                         in_line: bound.map_or(0.0, |l| ledger::in_line(l, cause, about, front)),
