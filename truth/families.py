@@ -257,6 +257,7 @@ NEEDS = {
     "eclipselink": (ECLIPSELINK[0], "libeclipselink-java libpostgresql-jdbc-java libjetty9-java libservlet-api-java "
                     "default-jdk-headless"),
     "happstack": ("/usr/share/doc/libghc-happstack-server-dev", "ghc libghc-happstack-server-dev libghc-acid-state-dev"),
+    "rspamd": ("rspamd", "rspamd"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2444,6 +2445,46 @@ def happstack(lab, settings, own):
         "LC_ALL": "C.UTF-8"}, False
 
 
+# Modules of rspamd that would ask servers of names and of maps in the world.
+ABROAD = ("surbl", "spf", "dkim", "dkim_signing", "dmarc", "arc", "asn", "fuzzy_check", "mx_check", "hfilter", "phishing",
+          "rspamd_update", "whitelist", "mid", "mime_types")
+
+
+def compile_rules(own, command):
+    """What rspamd makes of its expressions, once for all cases: it takes some twenty seconds."""
+    end = time.monotonic() + 90
+    with running(own, command):
+        while time.monotonic() < end:
+            if (own / "rspamd.log").exists() and "after receiving compilation notice" in (own / "rspamd.log").read_text():
+                break
+            time.sleep(0.1)
+    (own / "rspamd.log").unlink()
+
+
+def rspamd(lab, settings, own):
+    """With the package's configuration and rules, one worker for one core, and rules of the house in apps/rspamd_rules.lua."""
+    etc, kept = own / "etc", lab.common(settings)["build"] / "hyperscan"
+    names = lab.servers.get("names", {"port": 9})["port"]
+    for name in ABROAD:
+        write(etc / f"local.d/{name}.conf", "enabled = false;\n")
+    write(etc / "local.d/worker-normal.inc", f'bind_socket = "127.0.0.1:{settings["port"]}";\ncount = 1;\n')
+    for name in ("controller", "proxy"):
+        write(etc / f"local.d/worker-{name}.inc", "enabled = false;\n")
+    write(etc / "local.d/options.inc", f'dns {{ nameserver = ["127.0.0.1:{names}"]; }}\nhs_cache_dir = "{kept}";\n')
+    write(etc / "override.d/rbl.conf", lab.fill("rbls { {{lists=}} }\n", settings))
+    write(etc / "local.d/multimap.conf", lab.fill("{{maps=}}\n", settings))
+    places = {"LOCAL_CONFDIR": etc, "DBDIR": own, "RUNDIR": own, "LOGDIR": own}
+    command = ["rspamd", "-f", "-i", "-c", "/etc/rspamd/rspamd.conf", *(f"--var={name}={path}" for name, path in places.items())]
+    if not kept.exists():
+        kept.mkdir()
+        compile_rules(own, command)
+        for path in (kept, *kept.iterdir()):
+            shutil.chown(path, own.stat().st_uid, own.stat().st_gid)
+    shutil.copy(lab.dir / "apps/rspamd_rules.lua", etc / "rspamd.local.lua")
+    owned(lab, own)
+    return command, {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2490,6 +2531,6 @@ COMMANDS = {
     "groonga": groonga, "symfony": symfony, "scala": scala, "laravel": laravel,
     "privoxy": privoxy, "pushgateway": pushgateway, "kotlin": kotlin, "scotty": scotty,
     "e2guardian": e2guardian, "gorm": go_program("gorm_app.go"), "modsecurity": modsecurity, "acng": acng,
-    "eclipselink": eclipselink, "happstack": happstack,
+    "eclipselink": eclipselink, "happstack": happstack, "rspamd": rspamd,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
