@@ -395,6 +395,8 @@ apt-cacher-ng                             apt-cacher-ng
 /var/lib/ghc/package.conf.d/acid-state-*  libghc-acid-state-dev
 /var/lib/ghc/package.conf.d/happstack-server-* libghc-happstack-server-dev
 rspamd                                    rspamd
+/usr/share/java/freemarker.jar            libfreemarker-java
+/usr/share/java/ehcache.jar               libehcache-java
 TABLE
 }
 

@@ -67,6 +67,7 @@ SCALA = [*(f"/usr/share/java/{part}.jar" for part in (
 KOTLIN = ["/usr/share/java/kotlin-stdlib.jar", *JETTY]
 ECLIPSELINK = [*(f"/usr/share/java/{part}.jar" for part in (
     "eclipselink", "eclipselink-jpa-2.1-spec", "geronimo-jta-1.2-spec", "javax.json", "postgresql")), *JETTY]
+FREEMARKER = [*(f"/usr/share/java/{part}.jar" for part in ("freemarker", "ehcache", "slf4j-api", "slf4j-nop")), *JETTY]
 APACHE_MODULES = "/usr/lib/apache2/modules"
 # A process for each connection of the load.
 PREFORK = """StartServers 16
@@ -258,6 +259,7 @@ NEEDS = {
                     "default-jdk-headless"),
     "happstack": ("/usr/share/doc/libghc-happstack-server-dev", "ghc libghc-happstack-server-dev libghc-acid-state-dev"),
     "rspamd": ("rspamd", "rspamd"),
+    "freemarker": (FREEMARKER[0], "libfreemarker-java libehcache-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2485,6 +2487,12 @@ def rspamd(lab, settings, own):
     return command, {"HOME": str(own)}, False
 
 
+def freemarker(lab, settings, own):
+    where = class_path(lab, settings, "Notices", FREEMARKER)
+    return ["java", "-Xmx256m", "-cp", where, "Notices", str(settings["port"]), *extra(lab, settings),
+            str(lab.dir / "apps/freemarker")], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2532,5 +2540,6 @@ COMMANDS = {
     "privoxy": privoxy, "pushgateway": pushgateway, "kotlin": kotlin, "scotty": scotty,
     "e2guardian": e2guardian, "gorm": go_program("gorm_app.go"), "modsecurity": modsecurity, "acng": acng,
     "eclipselink": eclipselink, "happstack": happstack, "rspamd": rspamd,
+    "freemarker": freemarker,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
