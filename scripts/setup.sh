@@ -28,7 +28,7 @@ readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnish
     ejabberd clickhouse-server kamailio prosody victoria-metrics dnsdist stunnel4 privoxy prometheus-pushgateway
     e2guardian clamav-daemon clamav-freshclam apt-cacher-ng rspamd'
 # Modules of Apache that their packages would enable.
-readonly modules='authz_svn dav dav_svn jk passenger perl security2 unique_id wsgi'
+readonly modules='auth_openidc authz_svn dav dav_svn jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
 readonly configurations='cgit mediawiki'
 readonly policy=/usr/sbin/policy-rc.d
@@ -397,6 +397,7 @@ apt-cacher-ng                             apt-cacher-ng
 rspamd                                    rspamd
 /usr/share/java/freemarker.jar            libfreemarker-java
 /usr/share/java/ehcache.jar               libehcache-java
+/usr/lib/apache2/modules/mod_auth_openidc.so libapache2-mod-auth-openidc
 TABLE
 }
 

@@ -260,6 +260,7 @@ NEEDS = {
     "happstack": ("/usr/share/doc/libghc-happstack-server-dev", "ghc libghc-happstack-server-dev libghc-acid-state-dev"),
     "rspamd": ("rspamd", "rspamd"),
     "freemarker": (FREEMARKER[0], "libfreemarker-java libehcache-java libjetty9-java libservlet-api-java default-jdk-headless"),
+    "openidc": (f"{APACHE_MODULES}/mod_auth_openidc.so", "apache2-bin libapache2-mod-auth-openidc redis-server"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2493,6 +2494,44 @@ def freemarker(lab, settings, own):
             str(lab.dir / "apps/freemarker")], {}, False
 
 
+# A set of keys has so many: each of a year's weeks had its own, and the last one signs.
+KEYS = 52
+
+
+def in_base64(data):
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def signed_token(pem, claims):
+    """A token of these claims with the signature of a key (RFC 7519, RS256)."""
+    text = ".".join(in_base64(json.dumps(part).encode()) for part in ({"alg": "RS256", "typ": "JWT", "kid": "now"}, claims))
+    done = subprocess.run(["openssl", "dgst", "-sha256", "-sign", pem], input=text.encode(), check=True, capture_output=True)
+    return f"{text}.{in_base64(done.stdout)}"
+
+
+def openidc(lab, settings, own):
+    """Apache before the web server that was started before it: who comes in has a token, which is looked into."""
+    pem = lab.key("rsa:2048")
+    done = subprocess.run(["openssl", "rsa", "-in", pem, "-noout", "-modulus"], check=True, capture_output=True, text=True)
+    source = random.Random(7)
+    moduli = [(f"week{n}", source.randbytes(256)) for n in range(1, KEYS)]
+    moduli.append(("now", bytes.fromhex(done.stdout.strip().partition("=")[2])))
+    write(lab.dir / "site/keys.json", json.dumps({"keys": [
+        {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": name, "n": in_base64(modulus), "e": "AQAB"}
+        for name, modulus in moduli]}))
+    settings["token"] = signed_token(pem, {"sub": "fitter7", "scope": "valves", "exp": int(time.time()) + 86400})
+    settings["more"] = """OIDCCryptoPassphrase "open and shut"
+OIDCOAuthSSLValidateServer Off
+{{oidc=}}
+{{apart=}}
+ProxyPass "/" "http://127.0.0.1:{{backend.port}}/"
+<Location "/">
+    AuthType oauth20
+    Require valid-user
+</Location>"""
+    return apache(lab, settings, own, "proxy", "proxy_http", "authn_core", "authz_user", "auth_openidc")
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2540,6 +2579,6 @@ COMMANDS = {
     "privoxy": privoxy, "pushgateway": pushgateway, "kotlin": kotlin, "scotty": scotty,
     "e2guardian": e2guardian, "gorm": go_program("gorm_app.go"), "modsecurity": modsecurity, "acng": acng,
     "eclipselink": eclipselink, "happstack": happstack, "rspamd": rspamd,
-    "freemarker": freemarker,
+    "freemarker": freemarker, "openidc": openidc,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
