@@ -398,6 +398,10 @@ rspamd                                    rspamd
 /usr/share/java/freemarker.jar            libfreemarker-java
 /usr/share/java/ehcache.jar               libehcache-java
 /usr/lib/apache2/modules/mod_auth_openidc.so libapache2-mod-auth-openidc
+/usr/share/perl5/HTML/Mason.pm            libhtml-mason-perl
+/usr/share/perl5/Apache/DBI.pm            libapache-dbi-perl
+/usr/share/perl5/Apache/Session.pm        libapache-session-perl
+/usr/lib/*/perl5/5.*/DBD/mysql.pm         libdbd-mysql-perl
 TABLE
 }
 

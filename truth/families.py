@@ -261,6 +261,8 @@ NEEDS = {
     "rspamd": ("rspamd", "rspamd"),
     "freemarker": (FREEMARKER[0], "libfreemarker-java libehcache-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "openidc": (f"{APACHE_MODULES}/mod_auth_openidc.so", "apache2-bin libapache2-mod-auth-openidc redis-server"),
+    "mason": ("/usr/share/perl5/HTML/Mason.pm", "apache2-bin libapache2-mod-perl2 libhtml-mason-perl libapache-dbi-perl "
+              "libapache-session-perl libdbd-mysql-perl"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2532,6 +2534,27 @@ ProxyPass "/" "http://127.0.0.1:{{backend.port}}/"
     return apache(lab, settings, own, "proxy", "proxy_http", "authn_core", "authz_user", "auth_openidc")
 
 
+def mason(lab, settings, own):
+    """Pages in components of HTML::Mason, with a process of Apache for each connection of the load."""
+    (own / "mason").mkdir()
+    owned(lab, own)
+    settings |= {"mpm": "prefork", "processes": PREFORK, "more": """PerlSetEnv DATABASE {{mariadb.port}}
+PerlSetEnv METERS {{meters=0}}
+{{perl=}}
+PerlModule CGI HTML::Mason::ApacheHandler
+Alias / {{dir}}/apps/mason/
+<Directory {{dir}}/apps/mason>
+    Require all granted
+    SetHandler perl-script
+    PerlResponseHandler HTML::Mason::ApacheHandler
+    PerlSetVar MasonCompRoot {{dir}}/apps/mason
+    PerlSetVar MasonDataDir {{own}}/mason
+    PerlSetVar MasonErrorMode fatal
+    {{mason=}}
+</Directory>"""}
+    return apache(lab, settings, own, "perl")
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2579,6 +2602,6 @@ COMMANDS = {
     "privoxy": privoxy, "pushgateway": pushgateway, "kotlin": kotlin, "scotty": scotty,
     "e2guardian": e2guardian, "gorm": go_program("gorm_app.go"), "modsecurity": modsecurity, "acng": acng,
     "eclipselink": eclipselink, "happstack": happstack, "rspamd": rspamd,
-    "freemarker": freemarker, "openidc": openidc,
+    "freemarker": freemarker, "openidc": openidc, "mason": mason,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
