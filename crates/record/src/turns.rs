@@ -229,8 +229,8 @@ pub struct PlaceTime {
     pub total_ns: u64,
 }
 
-/// Looks at all tasks of a runtime (goroutines) while the turns of an account went on, each look weighted by the part of
-/// the hidden turns that the account's are. A mean number of tasks is a sum over the looks' number (Little's law).
+/// Looks at all tasks of a runtime (goroutines) while the turns of an account went on, each look weighted by the part
+/// of the hidden turns that the account's are. A mean number of tasks is a sum over the looks' number (Little's law).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskSamples {
     /// Looks that were taken.

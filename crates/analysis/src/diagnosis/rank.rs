@@ -146,7 +146,8 @@ pub(crate) fn rank(
                     let works = cause.explains == Explains::Cpu && !cause.whole;
                     let most = requests_want.filter(|_| works && about == front);
                     let most = most.unwrap_or(1.0);
-                    // What a client of watched traffic does is in no account; that of a server behind is the one before it.
+                    // What a client of watched traffic does is in no account; the client of a server behind is the
+                    // server before it.
                     let at_client = watched && (about == front || about.is_empty());
                     let bounds = Bounds {
                         rows: bound

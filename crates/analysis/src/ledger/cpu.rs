@@ -284,8 +284,8 @@ fn of_program(module: &str, program: &str) -> bool {
         || !name.contains(".so") && !is_jit(name) && program.is_empty()
 }
 
-/// A library by the program's name is where its functions are: the program itself only starts them (`libpython3.11.so` of
-/// `python3`, `librspamd-server.so` of `rspamd`).
+/// A library by the program's name is where its functions are: the program itself only starts them
+/// (`libpython3.11.so` of `python3`, `librspamd-server.so` of `rspamd`).
 fn is_library_of(module: &str, program: &str) -> bool {
     let stem = module
         .strip_prefix("lib")

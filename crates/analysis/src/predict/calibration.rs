@@ -7,7 +7,7 @@
 //! ```
 //! Both leave out the family of the server that is judged, so that what is said of an nginx was learned from others.
 //! The surprise: the rules' own scores tell nothing of what is right on a server that nobody has seen, and how much of
-//! the time a cause explains does. With too few recorded cases there is no number at all, and that is what is said then.
+//! the time a cause explains does. With too few recorded cases there is no number at all, which is said then.
 //!
 //! Sources: B. Zadrozny, C. Elkan: Transforming Classifier Scores into Accurate Multiclass Probability Estimates, KDD
 //! 2002 (isotonic regression by pooling adjacent violators). L. Brown, T. Cai, A. DasGupta: Interval Estimation for a
@@ -54,7 +54,7 @@ pub struct Named {
     /// `cause` where a cause was named, `none` where the server was called healthy, `unlabelled` where a place was told
     /// that no cause names, `further` for what was named behind the first.
     pub class: String,
-    /// Bounds on the gain (share of the limiting resource's time, 0 where none is known) where what was named was right.
+    /// Bounds on the gain (share of the limiting resource's time, 0 where none is known) where it was right.
     pub right: Vec<f64>,
     /// And where it was not.
     pub wrong: Vec<f64>,

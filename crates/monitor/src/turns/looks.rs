@@ -103,8 +103,8 @@ impl<'a> Looks<'a> {
         samples.seen.truncate(MOST_STACKS);
         Some(samples)
     }
-    /// What ran while tasks stood ready: samples of the target's threads by rising time, each weighted by the tasks that
-    /// stood so at the look next to it, and these by the part that belongs to `some`.
+    /// What ran while tasks stood ready: samples of the target's threads by rising time, each weighted by the tasks
+    /// that stood so at the look next to it, and these by the part that belongs to `some`.
     pub(super) fn behind(&self, some: &[AtLook], samples: &[Located]) -> Vec<PlaceSamples> {
         let mut sums: BTreeMap<u32, f64> = BTreeMap::new();
         let begin = self.looks.first().map_or(0, |look| look.at_ns);
