@@ -550,8 +550,79 @@ fn one_upstream_gets_all() {
             ("client.queueing_ratio", 1.0),
             ("upstream.slowest_ratio", 8.0),
             ("upstream.connect_errors_per_request", 0.5),
+            // Services of their own, one after the other.
+            ("upstream.requests_per_request", 4.0),
         ],
     );
+}
+
+#[test]
+fn a_log_of_many_lines_costs_what_its_calls_cost() {
+    check(
+        "debug_logging",
+        "python",
+        &[
+            ("log_write.per_request", 12.0),
+            ("log_write.mean_bytes", 120.0),
+            ("log_write.calls_per_request", 12.0),
+            ("call.total_per_request", 20.0),
+            ("cpu.system_share", 0.3),
+            ("worker.busiest", 0.97),
+            ("cpu.use_of_allowed", 0.97),
+            ("core.own_mean", 0.97),
+        ],
+        &[
+            // A server that computes, a line a request, and the words of one.
+            ("cpu.system_share", 0.03),
+            ("log_write.per_request", 1.0),
+            ("log_write.mean_bytes", 8.0),
+        ],
+    );
+}
+
+#[test]
+fn a_service_that_is_asked_by_datagrams() {
+    check(
+        "external_service_wait",
+        "rspamd",
+        &[
+            ("turn.datagram_share", 0.94),
+            ("turn.name_server_share", 0.0),
+            ("client.mean_ms", 85.0),
+        ],
+        &[
+            ("turn.datagram_share", 0.2),
+            ("turn.name_server_share", 0.94),
+            ("client.mean_ms", 0.2),
+        ],
+    );
+}
+
+/// Handshakes with an upstream are why it is waited for where they take the CPU that limits, and not by their part of a
+/// CPU that is left.
+#[test]
+fn work_goes_before_a_wait_as_far_as_it_limits() {
+    let first = |busy| {
+        let facts = [
+            ("upstream.connects_per_request", 1.0),
+            ("upstream.requests_per_request", 4.0),
+            ("upstream.service_share", 0.93),
+            ("upstream.service_ms_mean", 10.0),
+            ("profile.tls_handshake_share", 0.55),
+            ("profile.tls_share", 0.6),
+            ("read.upstream.bytes_per_request", 3_000.0),
+            ("write.client.bytes_per_request", 500.0),
+            ("client.tls", 0.0),
+            ("client.tls_full_per_request", 0.0),
+            ("worker.busiest", busy),
+            ("cpu.use_of_allowed", busy),
+            ("core.own_mean", busy),
+        ];
+        let diagnosis = diagnose_facts(&set("apache", Vec::new(), &facts), "ebpf");
+        diagnosis.findings[0].cause.clone()
+    };
+    assert_eq!(first(0.3), "external_service_wait");
+    assert_eq!(first(0.84), "upstream_tls_without_resumption");
 }
 
 #[test]
