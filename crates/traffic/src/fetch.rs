@@ -121,17 +121,29 @@ fn limit(stream: &TcpStream, until: Instant) -> io::Result<()> {
     stream.set_write_timeout(Some(left))
 }
 
+/// Calls again what a signal has interrupted, as the kernel does not where a call has a time limit.
+fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
 fn read_response(url: &str, stream: &mut TcpStream, until: Instant) -> Result<Fetched, FetchError> {
     let mut received = Vec::new();
     loop {
         let mut piece = [0; 16 * 1024];
-        let n = limit(stream, until)
-            .and_then(|()| stream.read(&mut piece))
-            .map_err(|cause| FetchError::Io {
-                url: url.to_owned(),
-                doing: "receiving",
-                cause,
-            })?;
+        let read = uninterrupted(|| {
+            limit(stream, until)?;
+            stream.read(&mut piece)
+        });
+        let n = read.map_err(|cause| FetchError::Io {
+            url: url.to_owned(),
+            doing: "receiving",
+            cause,
+        })?;
         received.extend_from_slice(&piece[..n]);
         let whole = whole_response(&received, n == 0).map_err(|cause| FetchError::Response {
             url: url.to_owned(),
@@ -194,6 +206,22 @@ mod tests {
             stream.write_all(response).unwrap();
         });
         (url, server)
+    }
+
+    #[test]
+    fn a_signal_ends_no_read() {
+        let mut left = 3;
+        let mut read = |end: io::ErrorKind| {
+            uninterrupted(|| {
+                left -= 1;
+                match left {
+                    0 => Err::<(), _>(end.into()),
+                    _ => Err(io::ErrorKind::Interrupted.into()),
+                }
+            })
+        };
+        let cause = read(io::ErrorKind::TimedOut).unwrap_err();
+        assert_eq!(cause.kind(), io::ErrorKind::TimedOut);
     }
 
     #[test]
