@@ -614,10 +614,7 @@ impl LatencyCase<'_> {
         };
         let program = super::rate::program(Some(self.examination), &turns.target);
         let of = |place: Place| {
-            let samples = account.cpu_samples.iter().filter(|s| s.place == place);
-            let stacks: Vec<(&Stack, u64)> = samples
-                .filter_map(|s| Some((profile.stacks.get(s.stack as usize)?, s.samples)))
-                .collect();
+            let stacks: Vec<(&Stack, u64)> = sampled(profile, account, place).collect();
             let seen = stacks.iter().map(|(_, n)| n).sum::<u64>() >= FEWEST_SAMPLES;
             let told = account.cpu_told.iter().filter(|t| t.place == place);
             let told: Vec<&PlaceTold> = told.collect();
@@ -1098,6 +1095,16 @@ fn divide(turns: &TargetTurns, place: &PlaceTime, whole: &Part, rows: &[CpuRow])
         }
     });
     parts.collect()
+}
+
+/// Samples of an on-CPU profile that fell on a place of an account's turns.
+pub(super) fn sampled<'p>(
+    profile: &'p Profile,
+    account: &'p TurnAccount,
+    place: Place,
+) -> impl Iterator<Item = (&'p Stack, u64)> {
+    let samples = account.cpu_samples.iter().filter(move |s| s.place == place);
+    samples.filter_map(|s| Some((profile.stacks.get(s.stack as usize)?, s.samples)))
 }
 
 /// What ran while something waited: `mostly garbage collection 40 %, ...; the first at ...`.

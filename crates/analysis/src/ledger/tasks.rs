@@ -9,7 +9,7 @@
 mod tests;
 
 use super::cpu::{CpuRow, cpu_rows};
-use super::latency::{ON_CPU, mostly};
+use super::latency::{ON_CPU, mostly, sampled};
 use super::told::{AT_LIMITER, LIMITER, are_at_limiter, are_of_pool};
 use crate::diagnosis::work::frames;
 use record::{NETWORK_WAIT, Place, Profile, Stack, TaskSamples, TurnAccount, stands_ready};
@@ -192,7 +192,7 @@ impl TaskCase<'_> {
                 && !root.starts_with("runtime.")
         };
         let mut ran: BTreeMap<String, u64> = BTreeMap::new();
-        for (stack, samples) in self.own_samples() {
+        for (stack, samples) in self.sampled(Place::OnCpu) {
             if let Some(root) = self.on_cpu.and_then(|profile| cpu_root(profile, stack)) {
                 *ran.entry(root.to_owned()).or_default() += samples;
             }
@@ -222,14 +222,10 @@ impl TaskCase<'_> {
             .collect()
     }
 
-    /// Samples of the CPU that fell on turns.
-    fn own_samples(&self) -> impl Iterator<Item = (&Stack, u64)> {
-        let of_turns = self
-            .account
-            .cpu_samples
-            .iter()
-            .filter(|s| s.place == Place::OnCpu);
-        of_turns.filter_map(|s| Some((self.on_cpu?.stacks.get(s.stack as usize)?, s.samples)))
+    /// Samples of the CPU that fell on a place of the turns.
+    fn sampled(&self, place: Place) -> impl Iterator<Item = (&Stack, u64)> {
+        let profile = self.on_cpu.into_iter();
+        profile.flat_map(move |profile| sampled(profile, self.account, place))
     }
 
     /// What ran while tasks stood ready; empty where too few samples tell it.
@@ -237,11 +233,7 @@ impl TaskCase<'_> {
         let Some(profile) = self.on_cpu else {
             return String::new();
         };
-        let samples = self.account.cpu_samples.iter();
-        let samples = samples.filter(|sample| sample.place == Place::RunQueue);
-        let stacks: Vec<(&Stack, u64)> = samples
-            .filter_map(|s| Some((profile.stacks.get(s.stack as usize)?, s.samples)))
-            .collect();
+        let stacks: Vec<(&Stack, u64)> = self.sampled(Place::RunQueue).collect();
         match stacks.iter().map(|(_, samples)| samples).sum::<u64>() {
             ..FEWEST_SAMPLES => String::new(),
             _ => mostly(&cpu_rows(profile, &stacks, self.program)),

@@ -15,6 +15,7 @@ const PERF: &str = "perf report";
 /// Functions with less than this are noise of the list's end.
 const LEAST: f64 = 1e-5;
 
+#[derive(Default)]
 struct Function {
     share: f64,
     /// Who called it, the outermost first; of a line of stacks below a row.
@@ -100,11 +101,8 @@ fn perf_stack(line: &str) -> Option<Function> {
     (right && (0.0..=100.0).contains(&share)).then(|| Function {
         share: share / 100.0,
         callers,
-        with_called: None,
         symbol,
-        module: String::new(),
-        thread: String::new(),
-        kernel: false,
+        ..Function::default()
     })
 }
 
@@ -208,12 +206,8 @@ fn share_row(line: &str) -> Option<Function> {
     let named = symbol.chars().any(char::is_alphabetic) && (0.0..=100.0).contains(&share);
     named.then(|| Function {
         share: share / 100.0,
-        callers: Vec::new(),
-        with_called: None,
         symbol,
-        module: String::new(),
-        thread: String::new(),
-        kernel: false,
+        ..Function::default()
     })
 }
 
@@ -228,13 +222,10 @@ fn pprof_row(line: &str) -> Option<Function> {
     let symbol = symbol.trim_end_matches("(inline)").trim();
     Some(Function {
         share: share / 100.0,
-        callers: Vec::new(),
-        with_called: None,
         symbol: symbol.to_owned(),
-        module: String::new(),
-        thread: String::new(),
         // Go's own names have a package before a point; what the kernel did is below these.
         kernel: false,
+        ..Function::default()
     })
 }
 

@@ -157,17 +157,16 @@ fn is_green(traced: &Traced, threads: &Threads, tid: u32) -> bool {
     process.is_some_and(|tgid| traced.green.contains(tgid))
 }
 
+/// The target that a thread belongs to.
+pub(super) fn target_of(traced: &Traced, threads: &Threads, tid: u32) -> Option<usize> {
+    traced.members.get(threads.tgid.get(&tid)?).copied()
+}
+
 /// When no thread of a target's runtime polls, and one that runs meanwhile.
 fn unpolled(traced: &Traced, scene: &Scene<'_>, threads: &Threads, target: usize) -> Vec<Ran> {
-    let of_target = |tid: &u32| {
-        let process = threads.tgid.get(tid);
-        process.and_then(|tgid| traced.members.get(tgid)) == Some(&target)
-    };
-    let all = scene
-        .pieces
-        .iter()
-        .filter(|(tid, _)| scene.green.contains(tid));
-    let all = all.filter(|(tid, _)| of_target(tid));
+    let ours =
+        |tid: &u32| scene.green.contains(tid) && target_of(traced, threads, *tid) == Some(target);
+    let all = scene.pieces.iter().filter(|(tid, _)| ours(tid));
     super::walk::unpolled(all.map(|(tid, pieces)| (*tid, pieces.as_slice())))
 }
 
@@ -416,6 +415,12 @@ impl<'a> Accountant<'a> {
         let window = (self.traced.begin_ns, self.traced.to_ns);
         let mut looks = Looks::within(looks.collect(), window, mean_ns, self.traced.one_in);
         looks.all = self.at_looks(&looks, &self.turns);
+        if !looks.looks.is_empty() {
+            let own =
+                |one: &&Located| target_of(self.traced, self.threads, one.tid) == Some(self.target);
+            looks.ran = stacks.samples.iter().filter(own).copied().collect();
+            looks.ran.sort_by_key(|sample| sample.at_ns);
+        }
         looks
     }
 
@@ -500,9 +505,20 @@ impl<'a> Accountant<'a> {
         let mut rows: HashMap<Row, (u64, u64)> = HashMap::new();
         let mut total_ns = 0;
         let mut one: Vec<(Row, u64)> = Vec::new();
+        let mut waiting = Waiting::default();
         for &index in turns {
             one.clear();
+            let turn = self.turn(index);
+            let readers = self.readers_of(turn);
+            for reader in readers.into_iter().flatten() {
+                waiting.requests.add(reader, turn.arrived, turn.read);
+            }
             self.scene.walk(index, &mut |mut row, from, to| {
+                if row.place == Place::UpstreamUnread {
+                    for reader in readers.into_iter().flatten() {
+                        waiting.answers.add(reader, from, to);
+                    }
+                }
                 met.take(&mut row, (from, to), self.threads, &stacks.told, self.names);
                 self.shares
                     .split(row, from, to, &mut |row, ns| add(&mut one, row, ns));
@@ -518,35 +534,23 @@ impl<'a> Accountant<'a> {
             met.take(&mut row, part, self.threads, &stacks.told, self.names);
         }
         let at_looks = self.at_looks(looks, turns);
-        let mut cpu_samples = self.samples(turns, &stacks.samples);
-        cpu_samples.extend(looks.behind(&at_looks, &self.own_samples(stacks)));
+        waiting.requests.sort();
+        waiting.answers.sort();
+        let mut cpu_samples = self.samples(turns, &waiting, &stacks.samples);
+        cpu_samples.extend(looks.behind(&at_looks));
         TurnAccount {
             turns: turns.len() as u64,
             total_ns,
             places: self.places(rows, &met),
             cpu_samples,
-            cpu_told: self.told(turns, stacks),
+            cpu_told: self.told(turns, &waiting, stacks),
             tasks: looks.tasks(&at_looks),
         }
     }
 
-    /// What the target's own threads ran, by rising time; nothing where no task of a runtime is looked at.
-    fn own_samples(&self, stacks: &Stacks) -> Vec<Located> {
-        if stacks.looks.is_empty() {
-            return Vec::new();
-        }
-        let ours = |sample: &&Located| {
-            let tgid = self.threads.tgid.get(&sample.tid);
-            tgid.and_then(|tgid| self.traced.members.get(tgid)) == Some(&self.target)
-        };
-        let mut samples: Vec<Located> = stacks.samples.iter().filter(ours).copied().collect();
-        samples.sort_by_key(|sample| sample.at_ns);
-        samples
-    }
-
     /// What runtimes told of threads that ran while turns were with them or waited for them.
-    fn told(&self, turns: &[u32], stacks: &Stacks) -> Vec<PlaceTold> {
-        let samples = self.samples(turns, &self.threads.running(&stacks.told));
+    fn told(&self, turns: &[u32], waiting: &Waiting, stacks: &Stacks) -> Vec<PlaceTold> {
+        let samples = self.samples(turns, waiting, &self.threads.running(&stacks.told));
         let told = samples.into_iter().map(|one| PlaceTold {
             place: one.place,
             told: one.stack,
@@ -559,8 +563,7 @@ impl<'a> Accountant<'a> {
     fn ran(&self, stacks: &Stacks) -> Vec<PlaceTold> {
         let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
         for one in self.threads.running(&stacks.told) {
-            let tgid = self.threads.tgid.get(&one.tid);
-            if tgid.and_then(|tgid| self.traced.members.get(tgid)) == Some(&self.target) {
+            if target_of(self.traced, self.threads, one.tid) == Some(self.target) {
                 *sums.entry(one.stack).or_default() += one.count;
             }
         }
@@ -732,43 +735,26 @@ impl<'a> Accountant<'a> {
         places
     }
 
+    /// Who may read what comes for a turn: the thread that has its connection, and any of a runtime with tasks.
+    fn readers_of(&self, turn: &Turn) -> [Option<u32>; 2] {
+        let pinned = self.scene.is_pinned(turn).then_some(turn.reader);
+        let any = (self.scene.green.contains(&turn.reader)).then_some(ANY_THREAD);
+        [pinned, any]
+    }
+
     /// What threads ran while turns were with them or waited for them.
-    fn samples(&self, turns: &[u32], samples: &[Located]) -> Vec<PlaceSamples> {
+    fn samples(&self, turns: &[u32], waiting: &Waiting, samples: &[Located]) -> Vec<PlaceSamples> {
         let chosen: std::collections::HashSet<u32> = turns.iter().copied().collect();
-        // Turns that wait for each thread to read them, and answers of upstreams.
-        let (mut waiting, mut answers) = (Lines::default(), Lines::default());
-        for &index in turns {
-            let turn = self.turn(index);
-            let pinned = self.scene.is_pinned(turn).then_some(turn.reader);
-            let shared = self
-                .scene
-                .green
-                .contains(&turn.reader)
-                .then_some(ANY_THREAD);
-            for key in pinned.into_iter().chain(shared) {
-                waiting.add(key, turn.arrived, turn.read);
-            }
-            self.scene.walk(index, &mut |row, from, to| {
-                if row.place == Place::UpstreamUnread {
-                    for key in pinned.into_iter().chain(shared) {
-                        answers.add(key, from, to);
-                    }
-                }
-            });
-        }
-        waiting.sort();
-        answers.sort();
         let times = self.helpers.tids.first().map(|_| open_times(self, turns));
         let times = times.unwrap_or_default();
         let mut sums: BTreeMap<(Place, u32), u64> = BTreeMap::new();
         for sample in samples {
             // What came and went within the trace is no member of its target.
             let target = match self.scene.started.turn_of(sample.tid) {
-                Some(turn) => Some(&self.turn(turn).target),
-                None => (self.threads.tgid.get(&sample.tid))
-                    .and_then(|tgid| self.traced.members.get(tgid)),
+                Some(turn) => Some(self.turn(turn).target),
+                None => target_of(self.traced, self.threads, sample.tid),
             };
-            if target != Some(&self.target) {
+            if target != Some(self.target) {
                 continue;
             }
             let pieces = self
@@ -784,8 +770,8 @@ impl<'a> Accountant<'a> {
                 true => ANY_THREAD,
                 false => sample.tid,
             };
-            let mut others = waiting.open(key, sample.at_ns);
-            let unread = answers.open(key, sample.at_ns);
+            let mut others = waiting.requests.open(key, sample.at_ns);
+            let unread = waiting.answers.open(key, sample.at_ns);
             if unread > 0 {
                 let sum = sums.entry((Place::UpstreamUnread, sample.stack));
                 *sum.or_default() += sample.count * unread;
@@ -823,6 +809,14 @@ impl<'a> Accountant<'a> {
         all.sort_by_key(|s| (std::cmp::Reverse(s.samples), s.place, s.stack));
         all
     }
+}
+
+/// What waits until a thread reads it.
+#[derive(Default)]
+struct Waiting {
+    requests: Lines,
+    /// Of upstreams.
+    answers: Lines,
 }
 
 /// Times by the thread that whoever is in them waits for.

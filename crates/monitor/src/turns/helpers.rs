@@ -6,6 +6,7 @@
 //! the thread that reads requests hands out work, another thread of the pool gives a lock back, and a timer is nobody.
 
 use super::Traced;
+use super::account::target_of;
 use super::pieces::{Piece, waited};
 use super::sockets::{Act, NONE};
 use super::threads::{Names, Threads, Wait, WaitKind};
@@ -260,8 +261,7 @@ impl Finder<'_> {
     }
 
     fn is_member(&self, tid: u32) -> bool {
-        let tgid = self.threads.tgid.get(&tid);
-        tgid.is_some_and(|tgid| self.traced.members.get(tgid) == Some(&self.target))
+        target_of(self.traced, self.threads, tid) == Some(self.target)
     }
 
     fn may_help(&self, tid: u32) -> bool {

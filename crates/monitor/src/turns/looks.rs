@@ -49,6 +49,8 @@ pub(super) struct Looks<'a> {
     pub looks: Vec<&'a TaskLook>,
     /// Where all turns were.
     pub all: Vec<AtLook>,
+    /// Samples of the target's own threads, by rising time.
+    pub ran: Vec<Located>,
     one_in: u32,
 }
 
@@ -70,6 +72,7 @@ impl<'a> Looks<'a> {
         Self {
             looks,
             all: Vec::new(),
+            ran: Vec::new(),
             one_in: one_in.max(1),
         }
     }
@@ -103,12 +106,12 @@ impl<'a> Looks<'a> {
         samples.seen.truncate(MOST_STACKS);
         Some(samples)
     }
-    /// What ran while tasks stood ready: samples of the target's threads by rising time, each weighted by the tasks
-    /// that stood so at the look next to it, and these by the part that belongs to `some`.
-    pub(super) fn behind(&self, some: &[AtLook], samples: &[Located]) -> Vec<PlaceSamples> {
+    /// What ran while tasks stood ready: each sample weighted by the tasks that stood so at the look next to it, and
+    /// these by the part that belongs to `some`.
+    pub(super) fn behind(&self, some: &[AtLook]) -> Vec<PlaceSamples> {
         let mut sums: BTreeMap<u32, f64> = BTreeMap::new();
         let begin = self.looks.first().map_or(0, |look| look.at_ns);
-        let mut from = samples.partition_point(|sample| sample.at_ns < begin);
+        let mut from = self.ran.partition_point(|sample| sample.at_ns < begin);
         for (index, (look, (all, some))) in (self.looks.iter())
             .zip(self.all.iter().zip(some))
             .enumerate()
@@ -117,7 +120,7 @@ impl<'a> Looks<'a> {
                 Some(next) => look.at_ns.midpoint(next.at_ns),
                 None => look.at_ns,
             };
-            let rest = &samples[from..];
+            let rest = &self.ran[from..];
             let near = &rest[..rest.partition_point(|sample| sample.at_ns < until)];
             from += near.len();
             let ready = f64::from(look.ready) * part(all, some) / f64::from(self.one_in);

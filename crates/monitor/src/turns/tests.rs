@@ -5,7 +5,7 @@ use super::wire::{CAME, Class, Event, KERNEL, Kind, LEFT, PREEMPTED, UNACCEPTED,
 use super::{Located, Stacks, Traced, When};
 use crate::goroutines::TaskLook;
 use crate::probe::calls;
-use record::{Place, TargetTurns, Told, ToldState};
+use record::{Place, PlaceSamples, TargetTurns, Told, ToldState};
 use std::collections::{HashMap, HashSet};
 
 /// The server's process; its threads have numbers from here on.
@@ -139,6 +139,16 @@ impl Tape {
         self.switch(at, after, tid, event);
     }
 
+    /// Three samples met a thread at stack 7.
+    fn ran(&mut self, at: u64, tid: u32) {
+        self.stacks.samples.push(Located {
+            tid,
+            at_ns: at,
+            stack: 7,
+            count: 3,
+        });
+    }
+
     /// A process starts another one.
     fn fork(&mut self, at: u64, parent: u32, child: u32) {
         self.put(Event {
@@ -234,6 +244,11 @@ fn at(target: &TargetTurns, place: Place, detail: &str, waker: &str) -> u64 {
     let rows = target.account.places.iter();
     let rows = rows.filter(|p| p.place == place && p.detail == detail && p.waker == waker);
     rows.map(|row| row.total_ns).sum()
+}
+
+fn placed(samples: &[PlaceSamples]) -> Vec<(Place, u32, u64)> {
+    let samples = samples.iter();
+    samples.map(|s| (s.place, s.stack, s.samples)).collect()
 }
 
 /// Whatever for.
@@ -1741,12 +1756,7 @@ fn behind_a_task(polled: bool) -> Tape {
     tape.on(2_050, reader, 0);
     tape.read(2_060, reader, 1);
     tape.write(2_200, reader, 1);
-    tape.stacks.samples = vec![Located {
-        tid: other,
-        at_ns: 1_500,
-        stack: 7,
-        count: 3,
-    }];
+    tape.ran(1_500, other);
     tape
 }
 
@@ -1763,9 +1773,8 @@ fn a_request_that_nobody_polls_for_stands_behind_what_the_runtime_runs() {
             (Place::OnCpu, "", "", on_cpu),
         ],
     );
-    let samples = &target.account.cpu_samples;
-    let found = samples.iter().map(|s| (s.place, s.stack, s.samples));
-    assert_eq!(found.collect::<Vec<_>>(), [(Place::Loop, 7, 3)]);
+    let samples = placed(&target.account.cpu_samples);
+    assert_eq!(samples, [(Place::Loop, 7, 3)]);
     // Who polls would have seen it: then it is the runtime that is slow.
     let target = check(
         behind_a_task(true),
@@ -1789,19 +1798,13 @@ fn an_answer_that_is_not_read_says_what_the_loop_runs() {
     tape.write(1_800, SERVER, 2);
     tape.take(1_810, SERVER, 502);
     tape.write(1_900, SERVER, 1);
-    tape.stacks.samples = vec![Located {
-        tid: SERVER,
-        at_ns: 1_500,
-        stack: 7,
-        count: 3,
-    }];
+    tape.ran(1_500, SERVER);
     let target = tape.account();
     let detail = "10.0.0.1:502";
     assert_eq!(at(&target, Place::UpstreamUnread, detail, ""), 510);
-    let samples = &target.account.cpu_samples;
-    let found = samples.iter().map(|s| (s.place, s.stack, s.samples));
+    let samples = placed(&target.account.cpu_samples);
     assert_eq!(
-        found.collect::<Vec<_>>(),
+        samples,
         [(Place::OnCpu, 7, 3), (Place::UpstreamUnread, 7, 3)]
     );
 }
@@ -1835,24 +1838,13 @@ fn what_runs_while_tasks_stand_ready_is_weighted_by_them() {
     let samples = samples.map(|(at_ns, stack)| sample(at_ns, stack));
     let behind = |looks: &[TaskLook], one_in, hidden: f64| {
         let mut looks = Looks::within(looks.iter().collect(), (0, 10_000), 1, one_in);
-        looks.all = vec![
-            AtLook {
-                hidden: 2.0,
-                ..AtLook::default()
-            };
-            looks.looks.len()
-        ];
-        let part = vec![
-            AtLook {
-                hidden,
-                ..AtLook::default()
-            };
-            looks.looks.len()
-        ];
-        let all = looks.behind(&part, &samples);
-        all.iter()
-            .map(|s| (s.place, s.stack, s.samples))
-            .collect::<Vec<_>>()
+        let hide = |hidden| AtLook {
+            hidden,
+            ..AtLook::default()
+        };
+        looks.all = vec![hide(2.0); looks.looks.len()];
+        looks.ran = samples.to_vec();
+        placed(&looks.behind(&vec![hide(hidden); looks.looks.len()]))
     };
     let at = Place::RunQueue;
     assert_eq!(behind(&some, 1, 2.0), [(at, 5, 2 * 4 + 2), (at, 6, 2 * 4)]);

@@ -392,11 +392,9 @@ impl<'a> Scene<'a> {
                     piece.from.max(ran.from).max(at),
                     piece.to.min(ran.to).min(to),
                 );
-                if piece.state == State::Running {
-                    give_some(give, row, at, begin);
-                    give_some(give, self.of_queued(piece, index), begin, end);
-                    at = end.max(at);
-                }
+                give_some(give, row, at, begin);
+                give_some(give, self.of_queued(piece, index), begin, end);
+                at = end.max(at);
             }
         }
         give_some(give, row, at, to);
@@ -876,33 +874,28 @@ fn of_one_connection(sockets: &Sockets) -> HashMap<u32, usize> {
 
 /// When none of these threads waits in a poll, and one of them runs, by rising time.
 pub(super) fn unpolled<'p>(threads: impl Iterator<Item = (u32, &'p [Piece])>) -> Vec<Ran> {
-    // Time, thread, change of how many poll, and whether the thread begins or ends to run.
-    let mut edges: Vec<(u64, u32, i32, Option<bool>)> = Vec::new();
+    // What ends at a time comes before what begins then; a thread polls or runs.
+    let mut edges: Vec<(u64, bool, bool, u32)> = Vec::new();
     for (tid, pieces) in threads {
         for piece in pieces {
-            let (poll, run) = (i32::from(polls(piece)), piece.state == State::Running);
-            if poll != 0 || run {
-                edges.push((piece.from, tid, poll, run.then_some(true)));
-                edges.push((piece.to, tid, -poll, run.then_some(false)));
+            let runs = piece.state == State::Running;
+            if runs || polls(piece) {
+                edges.extend([(piece.from, true, runs, tid), (piece.to, false, runs, tid)]);
             }
         }
     }
-    edges.sort_unstable_by_key(|edge| (edge.0, edge.1));
+    edges.sort_unstable();
     let (mut polling, mut running, mut since) = (0, BTreeSet::new(), None);
     let mut all = Vec::new();
     for edges in edges.chunk_by(|a, b| a.0 == b.0) {
         let now = edges[0].0;
-        for &(_, tid, polls, runs) in edges {
-            polling += polls;
-            match runs {
-                Some(true) => running.insert(tid),
-                Some(false) => running.remove(&tid),
-                None => false,
-            };
-        }
-        // A thread that goes on at once both ends and begins here.
-        for &(_, tid, ..) in edges.iter().filter(|edge| edge.3 == Some(true)) {
-            running.insert(tid);
+        for &(_, begins, runs, tid) in edges {
+            match (begins, runs) {
+                (true, true) => _ = running.insert(tid),
+                (false, true) => _ = running.remove(&tid),
+                (true, false) => polling += 1,
+                (false, false) => polling -= 1,
+            }
         }
         let runs = (polling == 0).then(|| running.first().copied()).flatten();
         if since.map(|(_, tid)| tid) == runs {
