@@ -2,8 +2,8 @@
 """What `prony diagnose --no-load` costs a full server: CPU per request with it over without it, in pairs.
 
 nginx (one worker) or a server in Go runs on core 0, wrk on core 1. Two levels are told apart by what prony holds open:
-`watching` has samples of /proc and sock_diag alone, `turns` is the pass that traces sampled connections by BPF. The
-surprise: without is not another run but the same prony, stopped by SIGSTOP while it has no program loaded, so that the
+`watching` has samples of /proc and sock_diag alone, `turns` is the pass that traces sampled connections by BPF; `whole` is
+a command with its defaults, from its begin to its end. The surprise: without is not another run but the same prony, stopped by SIGSTOP while it has no program loaded, so that the
 two windows of a pair stand side by side. CPU is the process clock of the server; it contains what programs take inside
 the server, and not what prony's own threads take, which is told beside it.
 """
@@ -34,8 +34,10 @@ PASS_LIMIT_S = 30
 # Below this the server's core was not full, and the ratios are somebody else's noise.
 FULL_CORE = 0.9
 # Asked of the server's CPU per request, and of the programs' run time.
-REACH = {"watching": 0.01, "turns": 0.025}
+REACH = {"watching": 0.01, "turns": 0.025, "whole": 0.025}
+# What a level adds to the command; nothing to the command as users give it.
 LEVELS = {
+    "whole": None,
     # No second is slow: after the passes of the beginning there are samples only.
     "watching": "rate<1",
     # Every second is slow: prony looks closer as often as it ever does.
@@ -175,8 +177,9 @@ def load(options, server):
 
 
 def prony(options, server, level, said):
-    argv = [options.prony, "diagnose", "--no-load", "--quiet", "--pid", str(server.watched), "--for", f"{options.time}s", "-d", "1s",
-            "--when", LEVELS[level], "--overhead", options.overhead]
+    argv = [options.prony, "diagnose", "--no-load", "--quiet", "--pid", str(server.watched), "--overhead", options.overhead]
+    if LEVELS[level]:
+        argv += ["--for", f"{options.time}s", "-d", "1s", "--when", LEVELS[level]]
     return running(argv, stderr=said)
 
 
@@ -269,7 +272,22 @@ def traced(server, child):
         last = now
 
 
-PAIRS = {"watching": watching_pairs, "turns": turns_pairs}
+def whole_pairs(options, server, child):
+    """A command from its begin to the last that can be read of it, and a window of its length behind it."""
+    first = last = account(server, child)
+    while child.poll() is None:
+        # Its memory is gone before its end is seen.
+        with contextlib.suppress(OSError):
+            last = account(server, child)
+        time.sleep(POLL_S)
+    time.sleep(SETTLE_S)
+    then = (time.monotonic_ns(), server.requests(), run_time_ns(server.pid))
+    time.sleep((last[0] - first[0]) / 1e9)
+    wall, requests, ran = (b - a for a, b in zip(then, (time.monotonic_ns(), server.requests(), run_time_ns(server.pid))))
+    yield Pair(between(first, last), Window(wall, requests, ran, 0, 0))
+
+
+PAIRS = {"watching": watching_pairs, "turns": turns_pairs, "whole": whole_pairs}
 
 
 def ends_soon(child):
@@ -332,6 +350,7 @@ def parse():
     parser.add_argument("--level", nargs="+", choices=list(LEVELS), default=list(LEVELS), help="levels (all)")
     parser.add_argument("--watching-pairs", type=int, default=50, help="pairs at the watching level (%(default)s)")
     parser.add_argument("--turns-pairs", type=int, default=12, help="pairs with traced turns (%(default)s)")
+    parser.add_argument("--whole-pairs", type=int, default=8, help="pairs of whole commands (%(default)s)")
     parser.add_argument("--seconds", type=float, default=0.4, help="a window at the watching level (%(default)s)")
     parser.add_argument("--time", type=int, default=60, help="seconds that prony watches for (%(default)s)")
     parser.add_argument("--overhead", default="1%", help="prony's budget (%(default)s)")
@@ -340,7 +359,7 @@ def parse():
     parser.add_argument("--server-core", type=int, default=0, help="core of the server (%(default)s)")
     parser.add_argument("--core", type=int, default=1, help="core of wrk (%(default)s)")
     options = parser.parse_args()
-    options.pairs = {"watching": options.watching_pairs, "turns": options.turns_pairs}
+    options.pairs = {"watching": options.watching_pairs, "turns": options.turns_pairs, "whole": options.whole_pairs}
     return options
 
 
