@@ -189,6 +189,13 @@ impl EbpfProbes {
         Some(spent.sum())
     }
 
+    /// Requests that the first target has taken so far.
+    pub(crate) fn requests_taken(&self) -> Option<u64> {
+        let taken = HashMap::<_, u32, u64>::try_from(self.bpf.map("TAKEN")?);
+        // No entry is none taken.
+        Some(taken.ok()?.get(&0, 0).unwrap_or(0))
+    }
+
     /// Detaches and reads what was counted.
     pub(crate) fn disarm(mut self) -> Probed {
         let ended_ns = linux::clock::monotonic_ns();

@@ -130,6 +130,14 @@ impl Probes {
         }
     }
 
+    /// Requests that the first target has taken so far; `None` where they are not counted.
+    pub fn requests_taken(&self) -> Option<u64> {
+        match &self.armed {
+            Armed::Ebpf(probes) => probes.requests_taken(),
+            Armed::Perf(_) | Armed::Proc(_) => None,
+        }
+    }
+
     /// Takes the probes away and returns what they counted.
     pub fn disarm(self) -> Probed {
         let mut probed = match self.armed {

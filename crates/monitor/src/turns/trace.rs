@@ -37,8 +37,9 @@ const CALL_SELECT: u8 = 11;
 /// What the kernel's side knows of a port and of a process, in its numbers.
 const PORT_LISTENS: u32 = 1;
 const MANY_TASKS: u32 = 1 << 31;
-/// So long the kernel keeps an account of what the programs take.
+/// The kernel keeps an account of what the programs take for so long, or for so many events.
 const METERED_NS: u64 = 100_000_000;
+const METERED_EVENTS: usize = 1_000;
 /// Program and tracepoint, for turns and for what threads do meanwhile.
 const SOCKETS: [(&str, &str); 4] = [
     ("arrived", "sk_data_ready"),
@@ -374,7 +375,9 @@ fn read_until(ended: &AtomicBool, mut ring: RingBuf<MapData>, mut meter: Meter) 
         while let Some(item) = ring.next() {
             collected.take(&item);
         }
-        if last || linux::clock::monotonic_ns() >= meter.began_ns + METERED_NS {
+        let metered = collected.events.len() >= METERED_EVENTS
+            || linux::clock::monotonic_ns() >= meter.began_ns + METERED_NS;
+        if last || metered {
             meter.keep();
         }
         if last {

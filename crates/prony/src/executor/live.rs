@@ -39,6 +39,8 @@ const COLD: (Nanos, Nanos) = (Nanos::from_millis(500), Nanos::from_secs(2));
 const LOOK: Duration = Duration::from_millis(50);
 /// Of what is left of the budget, the share that the counting pass may take; the rest is for stacks of waits.
 const COUNTING: f64 = 0.7;
+/// So many requests, over so long, are enough to count: a server that is full loses half of its core to it.
+const COUNTED: (u64, Nanos) = (4_000, Nanos::from_millis(100));
 /// Where the kernel keeps no account of what probes take, they are armed for this long at most.
 const UNMEASURED: Nanos = Nanos::from_millis(500);
 /// How long turns are traced, with stacks on and off the CPU.
@@ -56,13 +58,15 @@ const TURNS_WITHIN: Nanos = Nanos::from_secs(5);
 const TURNS_WANTED: f64 = 500.0;
 /// CPU time of a request that is followed, ns: its events in the kernel and their way out, on current x86-64.
 const FOLLOWED_NS: f64 = 8_000.0;
-/// What its server loses of that, and what a request takes that is not followed while others are, ns.
-const FOLLOWED_SERVER_NS: f64 = 2_000.0;
+/// What a request takes that is not followed while others are, ns.
 const PASSED_NS: f64 = 500.0;
-/// So much of a core a server may lose to what is followed of it.
+/// What its server loses of a request while others are followed, whether it is or not, ns: the way into a program and
+/// back takes most of it.
+const TURNS_SERVER_NS: f64 = 2_000.0;
+/// So much of a core a server may lose to that over the longest time for which it is traced: where it loses more, it is
+/// for a shorter time.
 const TURNS_OF_SERVER: f64 = 0.02;
-/// One connection in so many for that, and to hold the budget: fewer still say little of the rest.
-const LEFT_OUT_FOR_SERVER: f64 = 16.0;
+/// One connection in so many to hold the budget: fewer still say little of the rest.
 const MOST_LEFT_OUT: u32 = 32;
 /// One connection in so many is followed where nobody knows how many requests there are.
 const FOLLOWED_ONE_IN: u32 = 4;
@@ -369,7 +373,7 @@ impl<'a> Live<'a> {
         let mut dear = false;
         self.wait("counting", most, &mut || {
             dear = probes.spent_ns().is_some_and(|spent| spent >= may_ns);
-            dear
+            dear || is_counted(&probes, MonotonicClock.now().since(from))
         });
         let to = MonotonicClock.now();
         if dear {
@@ -471,17 +475,24 @@ fn requests_per_s(probed: &Probed) -> Option<f64> {
     (probed.window_ns > 0).then(|| taken as f64 * 1e9 / probed.window_ns as f64)
 }
 
+/// Whether probes have counted enough requests after so long.
+fn is_counted(probes: &Probes, after: Nanos) -> bool {
+    let (requests, time) = COUNTED;
+    after >= time && probes.requests_taken().is_some_and(|n| n >= requests)
+}
+
 /// Whether `may_ns` is enough to follow all connections for `time`, and the server can bear it.
 fn can_follow_all(rate_per_s: Option<f64>, time: Nanos, may_ns: u64) -> bool {
     rate_per_s.is_some_and(|rate| {
-        spared(rate) == 1 && cost_per_s(rate, 1) * time.as_secs_f64() <= may_ns as f64
+        bearable_s(rate) >= TURNS_MOST.as_secs_f64()
+            && cost_per_s(rate, 1) * time.as_secs_f64() <= may_ns as f64
     })
 }
 
-/// One connection in how many is followed so that a server is not slowed.
-fn spared(rate_per_s: f64) -> u32 {
-    let of_server = rate_per_s * FOLLOWED_SERVER_NS / 1e9 / TURNS_OF_SERVER;
-    (of_server.min(LEFT_OUT_FOR_SERVER).ceil().max(1.0) as u32).next_power_of_two()
+/// How long a server can bear to be traced, s.
+fn bearable_s(rate_per_s: f64) -> f64 {
+    let lost = rate_per_s.max(1.0) * TURNS_SERVER_NS / 1e9;
+    TURNS_MOST.as_secs_f64() * TURNS_OF_SERVER / lost
 }
 
 /// CPU time (ns) of a second of turns.
@@ -490,7 +501,7 @@ fn cost_per_s(rate_per_s: f64, one_in: u32) -> f64 {
     (rate_per_s * (FOLLOWED_NS / f64::from(one_in) + passed)).max(1.0)
 }
 
-/// One connection in how many is followed, and for how long, so that its server is not slowed and it takes no more than
+/// One connection in how many is followed, and for how long, so that its server can bear it and it takes no more than
 /// `may_ns`: some of many rather than all for a moment, as what comes once a second is met only by a long look, and
 /// whom those ask is followed with them.
 fn followed(rate_per_s: Option<f64>, may_ns: u64) -> (u32, Nanos) {
@@ -498,14 +509,19 @@ fn followed(rate_per_s: Option<f64>, may_ns: u64) -> (u32, Nanos) {
         return (FOLLOWED_ONE_IN, TURNS_TIME);
     };
     let may = may_ns as f64;
-    let mut one_in = spared(rate);
-    while cost_per_s(rate, one_in) * TURNS_LEAST.as_secs_f64() > may && one_in < MOST_LEFT_OUT {
+    let bearable = bearable_s(rate).max(TURNS_SHORTEST.as_secs_f64());
+    let least = bearable.min(TURNS_LEAST.as_secs_f64());
+    let mut one_in = 1;
+    while cost_per_s(rate, one_in) * least > may && one_in < MOST_LEFT_OUT {
         one_in *= 2;
     }
     let wanted = TURNS_WANTED / rate.max(1.0) * f64::from(one_in);
     let wanted = wanted.clamp(TURNS_TIME.as_secs_f64(), TURNS_MOST.as_secs_f64());
     let affordable = may / cost_per_s(rate, one_in);
-    (one_in, Nanos((wanted.min(affordable) * 1e9) as u64))
+    (
+        one_in,
+        Nanos((wanted.min(affordable).min(bearable) * 1e9) as u64),
+    )
 }
 
 /// How long all connections are followed at least, whatever it takes: `may_ns` or the shortest time that tells
@@ -810,15 +826,14 @@ mod tests {
         let (one_in, time) = followed(Some(3_000.0), may_ns);
         assert_eq!(one_in, 1);
         assert!(time >= TURNS_LEAST && time < Nanos::SECOND, "{time}");
-        // 2 us of each request are 2 % of a core at 10,000/s.
+        // 2 us of each request are 2 % of a core at 10,000/s, and of 2.5 s 50 ms at any rate.
         let enough = 1_000_000_000;
         assert_eq!(followed(Some(10_000.0), enough), (1, TURNS_TIME));
-        assert_eq!(followed(Some(11_000.0), enough), (2, TURNS_TIME));
-        assert_eq!(followed(Some(500_000.0), enough), (16, TURNS_TIME));
-        // What is passed over costs 50 ms/s, and the rest less than that.
-        let (one_in, time) = followed(Some(100_000.0), may_ns);
-        assert_eq!(one_in, MOST_LEFT_OUT);
-        assert!(time > TURNS_SHORTEST && time < TURNS_LEAST, "{time}");
+        assert_eq!(followed(Some(25_000.0), enough), (1, Nanos::SECOND));
+        assert_eq!(followed(Some(500_000.0), enough), (1, TURNS_SHORTEST));
+        // 250 ms of them within the budget: 150 ms/s, of which what is passed over takes 50.
+        let (one_in, time) = followed(Some(100_000.0), 50_000_000);
+        assert_eq!((one_in, time), (8, Nanos::from_millis(250)));
         assert_eq!(followed(None, may_ns), (FOLLOWED_ONE_IN, TURNS_TIME));
     }
 
