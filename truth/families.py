@@ -263,6 +263,7 @@ NEEDS = {
     "openidc": (f"{APACHE_MODULES}/mod_auth_openidc.so", "apache2-bin libapache2-mod-auth-openidc redis-server"),
     "mason": ("/usr/share/perl5/HTML/Mason.pm", "apache2-bin libapache2-mod-perl2 libhtml-mason-perl libapache-dbi-perl "
               "libapache-session-perl libdbd-mysql-perl"),
+    "grape": ("/usr/share/doc/ruby-grape", "puma ruby-grape ruby-sequel ruby-pg"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2555,6 +2556,13 @@ Alias / {{dir}}/apps/mason/
     return apache(lab, settings, own, "perl")
 
 
+def grape(lab, settings, own):
+    """On puma before the database that was started before it, with a thread for each connection of the load."""
+    return ["puma", "-b", f"tcp://127.0.0.1:{settings['port']}", "--threads=16:16", "--environment=production",
+            str(lab.dir / "apps/grape_app.ru")], {
+        "HOME": str(own), "RACK_ENV": "production", "DATABASE": lab.fill("{{postgres.port}}", settings)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2602,6 +2610,6 @@ COMMANDS = {
     "privoxy": privoxy, "pushgateway": pushgateway, "kotlin": kotlin, "scotty": scotty,
     "e2guardian": e2guardian, "gorm": go_program("gorm_app.go"), "modsecurity": modsecurity, "acng": acng,
     "eclipselink": eclipselink, "happstack": happstack, "rspamd": rspamd,
-    "freemarker": freemarker, "openidc": openidc, "mason": mason,
+    "freemarker": freemarker, "openidc": openidc, "mason": mason, "grape": grape,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
