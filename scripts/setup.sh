@@ -402,6 +402,8 @@ rspamd                                    rspamd
 /usr/share/perl5/Apache/DBI.pm            libapache-dbi-perl
 /usr/share/perl5/Apache/Session.pm        libapache-session-perl
 /usr/lib/*/perl5/5.*/DBD/mysql.pm         libdbd-mysql-perl
+bsdtar                                    libarchive-tools
+debuginfod                                debuginfod
 TABLE
 }
 

@@ -264,6 +264,7 @@ NEEDS = {
     "mason": ("/usr/share/perl5/HTML/Mason.pm", "apache2-bin libapache2-mod-perl2 libhtml-mason-perl libapache-dbi-perl "
               "libapache-session-perl libdbd-mysql-perl"),
     "grape": ("/usr/share/doc/ruby-grape", "puma ruby-grape ruby-sequel ruby-pg"),
+    "debuginfod": ("debuginfod", "debuginfod libarchive-tools gcc libc6-dev"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2563,6 +2564,49 @@ def grape(lab, settings, own):
         "HOME": str(own), "RACK_ENV": "production", "DATABASE": lab.fill("{{postgres.port}}", settings)}, False
 
 
+# What is asked of debuginfod, and how many functions the program in its package has.
+BUILD_ID, FUNCTIONS = "00010203040506070809000102030405060708aa", 6000
+
+
+def archive(made):
+    """A package with one program and its symbols, built from C."""
+    root = made / "root"
+    (root / "DEBIAN").mkdir(parents=True)
+    (root / "usr/bin").mkdir(parents=True)
+    (made / "packages").mkdir()
+    (made / "tree").mkdir()
+    write(root / "DEBIAN/control", "Package: valves-dbgsym\nVersion: 1\nArchitecture: all\nMaintainer: Plant <plant@example.org>\n"
+          "Description: symbols of what counts valves\n")
+    source = write(made / "valves.c", "".join(
+        f"struct valve{n} {{ int number, hall; const char *name; struct valve{n} *next; }};\n"
+        f"int count{n}(struct valve{n} *one) {{ int n = 0; for (; one; one = one->next) n += one->hall == {n}; return n; }}\n"
+        for n in range(FUNCTIONS)) + "int main(void) { return 0; }\n")
+    small = write(made / "valve.c", "int main(void) { return 0; }\n")
+    quiet = {"check": True, "capture_output": True, "text": True}
+    for text, program in ((source, root / "usr/bin/valves"), (small, made / "tree/valve")):
+        subprocess.run(["gcc", "-g", f"-Wl,--build-id=0x{BUILD_ID}", "-o", str(program), text], **quiet)
+    subprocess.run(["dpkg-deb", "-Zxz", "-b", str(root), str(made / "packages/valves-dbgsym_1_all.deb")], **quiet)
+
+
+def debuginfod(lab, settings, own):
+    """Symbols out of a package (`symbols = "packages"`), or a program behind a tree of so many objects (`tree`):
+    when it is answered for, all has been looked at."""
+    made = lab.common(settings)["build"] / "debuginfod"
+    if not made.exists():
+        archive(made)
+    kind = settings.get("symbols", "packages")
+    shutil.copytree(made / kind, own / kind)
+    for n in range(settings.get("objects", 0)):
+        if n % 200 == 0:
+            (own / f"objects/{n // 200}").mkdir(parents=True)
+        (own / f"objects/{n // 200}/{n}.o").touch()
+    owned(lab, own)
+    where = [str(own / name) for name in ("objects", kind) if (own / name).exists()]
+    return ["debuginfod", "-U" if kind == "packages" else "-F", "-p", str(settings["port"]), "-d", str(own / "index.sqlite"),
+            "--fdcache-mintmp=0", *extra(lab, settings), *where], {
+        "HOME": str(own), "TMPDIR": str(own), "DEBUGINFOD_URLS": ""}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2610,6 +2654,6 @@ COMMANDS = {
     "privoxy": privoxy, "pushgateway": pushgateway, "kotlin": kotlin, "scotty": scotty,
     "e2guardian": e2guardian, "gorm": go_program("gorm_app.go"), "modsecurity": modsecurity, "acng": acng,
     "eclipselink": eclipselink, "happstack": happstack, "rspamd": rspamd,
-    "freemarker": freemarker, "openidc": openidc, "mason": mason, "grape": grape,
+    "freemarker": freemarker, "openidc": openidc, "mason": mason, "grape": grape, "debuginfod": debuginfod,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
