@@ -404,6 +404,7 @@ rspamd                                    rspamd
 /usr/lib/*/perl5/5.*/DBD/mysql.pm         libdbd-mysql-perl
 bsdtar                                    libarchive-tools
 debuginfod                                debuginfod
+mitmdump                                  mitmproxy
 TABLE
 }
 

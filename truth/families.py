@@ -265,6 +265,7 @@ NEEDS = {
               "libapache-session-perl libdbd-mysql-perl"),
     "grape": ("/usr/share/doc/ruby-grape", "puma ruby-grape ruby-sequel ruby-pg"),
     "debuginfod": ("debuginfod", "debuginfod libarchive-tools gcc libc6-dev"),
+    "mitmproxy": ("mitmdump", "mitmproxy python3-requests"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2607,6 +2608,15 @@ def debuginfod(lab, settings, own):
         "HOME": str(own), "TMPDIR": str(own), "DEBUGINFOD_URLS": ""}, False
 
 
+def mitmproxy(lab, settings, own):
+    """TLS for its clients before the web server that was started before it, with apps/mitmproxy_house.py."""
+    bodies = [part for n in range(settings.get("rewritten", 0)) for part in (
+        "--modify-body", f"/~t html/valve-{n}\\.inside\\.example/valve-{n}.example.org")]
+    return ["mitmdump", "--mode", f"reverse:http://127.0.0.1:{lab.fill('{{nginx.port}}', settings)}", "--listen-host", "127.0.0.1",
+            "--listen-port", str(settings["port"]), "--set", f"confdir={own}/keys", "-s", str(lab.dir / "apps/mitmproxy_house.py"),
+            *bodies, *extra(lab, settings)], {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2655,5 +2665,6 @@ COMMANDS = {
     "e2guardian": e2guardian, "gorm": go_program("gorm_app.go"), "modsecurity": modsecurity, "acng": acng,
     "eclipselink": eclipselink, "happstack": happstack, "rspamd": rspamd,
     "freemarker": freemarker, "openidc": openidc, "mason": mason, "grape": grape, "debuginfod": debuginfod,
+    "mitmproxy": mitmproxy,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
