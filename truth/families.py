@@ -266,6 +266,7 @@ NEEDS = {
     "grape": ("/usr/share/doc/ruby-grape", "puma ruby-grape ruby-sequel ruby-pg"),
     "debuginfod": ("debuginfod", "debuginfod libarchive-tools gcc libc6-dev"),
     "mitmproxy": ("mitmdump", "mitmproxy python3-requests"),
+    "alertmanager": ("prometheus-alertmanager", "prometheus-alertmanager"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2617,6 +2618,51 @@ def mitmproxy(lab, settings, own):
             *bodies, *extra(lab, settings)], {"HOME": str(own)}, False
 
 
+def fill_alertmanager(port, count):
+    """Silences for pumps that are being mended, of which no alert tells."""
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    once_it_listens(connection.connect)
+    now = time.time()
+    begin, end = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now + seconds)) for seconds in (-60, 86_400))
+    for n in range(count):
+        connection.request("POST", "/api/v2/silences", json.dumps({
+            "matchers": [{"name": "machine", "value": f"pump-{n}(-spare)?", "isRegex": True, "isEqual": True}],
+            "startsAt": begin, "endsAt": end, "createdBy": "fitter", "comment": f"pump {n} is being mended",
+        }), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        if answer.status != http.client.OK:
+            raise ConnectionError(answer.read().decode())
+        answer.read()
+
+
+def alertmanager(lab, settings, own):
+    """Without a cluster; what tells it of alerts was started before it. A case may have a route for each machine."""
+    routes = "".join(f"""  - receiver: nobody
+    matchers: [ 'machine=~"{name}-{n}(-spare)?"' ]
+""" for name in ("pump", "mill") for n in range(settings.get("routes", 0)))
+    config = write(own / "alertmanager.yml", lab.fill("""route:
+  receiver: nobody
+  group_by: [alertname, hall]
+  routes:
+""" + routes + """  - receiver: nobody
+    matchers: [ team=~"fitters-.*" ]
+receivers: [ { name: nobody } ]
+inhibit_rules:
+- source_matchers: [ '{{source=severity="critical"}}' ]
+  target_matchers: [ '{{target=severity="warning"}}' ]
+  equal: [ machine ]
+""", settings))
+    command = ["prometheus-alertmanager", f"--config.file={config}", f"--storage.path={own}/data", "--cluster.listen-address=",
+               "--web.get-concurrency=64", "--log.level=warn", "--web.listen-address"]
+    if "silences" in settings:
+        # At another port: who tells of alerts waits for this one.
+        port = free_port()
+        with running(own, [*command, f"127.0.0.1:{port}"]):
+            fill_alertmanager(port, settings["silences"])
+        owned(lab, own)
+    return [*command, f"127.0.0.1:{settings['port']}"], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2665,6 +2711,6 @@ COMMANDS = {
     "e2guardian": e2guardian, "gorm": go_program("gorm_app.go"), "modsecurity": modsecurity, "acng": acng,
     "eclipselink": eclipselink, "happstack": happstack, "rspamd": rspamd,
     "freemarker": freemarker, "openidc": openidc, "mason": mason, "grape": grape, "debuginfod": debuginfod,
-    "mitmproxy": mitmproxy,
+    "mitmproxy": mitmproxy, "alertmanager": alertmanager,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
