@@ -46,6 +46,7 @@
 //! times       `time CMD`, as shells print it
 //! statements  a statement with its time in fields, in any form
 //! plans       plans of queries without costs or times
+//! executed    plans that were executed, for `databases`
 //! showplan    SQL Server's plan as XML, by what it warns of
 //! toolbar     statements of a request by Django's debug toolbar
 //! locks       locks with who holds them and who waits
@@ -86,6 +87,7 @@ mod digests;
 mod dumps;
 mod durations;
 mod events;
+mod executed;
 mod factors;
 mod failures;
 mod forms;
