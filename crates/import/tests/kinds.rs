@@ -3655,3 +3655,31 @@ fn transfers_plans_that_warn_and_rates_that_are_compared() {
         ),
     ]);
 }
+
+#[test]
+fn plans_in_boxes_of_several_times_and_short_ones() {
+    check(&[
+        (
+            "Before:\nExecution Time: 900.5 ms\n\nAfter:\nExecution Time: 30.25 ms\n",
+            "unknown",
+            &[
+                "`Before` (900.5 ms)",
+                "`After` (30.25 ms)",
+                "`the whole plan`",
+            ],
+            &["EXPLAIN (ANALYZE, BUFFERS)"],
+        ),
+        (
+            "| QUERY PLAN    >\n|---------------->\n| Limit  (cost=1..2 rows=9 width=6) (actual time=950.0..950.5 rows=9 loops=1)   >\n|   ->  Sort  (cost=1..2 rows=9 width=6) (actual time=950.0..950.1 rows=9 loops=1)   >\n|         Sort Key: due   >\n",
+            "unknown",
+            &["`Sort, Sort Key: due` (0.950 s)", "ends before"],
+            &["index", "pager off"],
+        ),
+        (
+            "Seq Scan on things  (cost=0..1 rows=1 width=8) (actual time=0.1..18.25 rows=9 loops=1)\n",
+            "unknown",
+            &["takes 18.2 ms", "`Seq Scan on things`"],
+            &["pg_stat_statements"],
+        ),
+    ]);
+}

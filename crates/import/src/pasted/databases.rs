@@ -4,7 +4,7 @@
 //! row. The surprise is redis, which has one thread: a statement of 15 ms holds everybody else for 15 ms.
 
 use super::events::{artefact, told};
-use super::executed;
+use super::executed::{self, unboxed};
 use super::pieces::{Piece, pieces, seconds, short, value};
 use record::pasted::{Artefact, Row};
 
@@ -829,7 +829,7 @@ fn plan_without_times(lines: &[&str]) -> Option<Artefact> {
     let mut columns: Vec<&str> = Vec::new();
     for (number, line) in (1_u32..).zip(lines) {
         if line.contains("(cost=") && !line.contains("actual time") {
-            let (name, cost) = line.split_once("(cost=")?;
+            let (name, cost) = unboxed(line).split_once("(cost=")?;
             let name = name.trim().trim_start_matches("->").trim();
             let after = |mark: &str| {
                 let (_, rest) = cost.split_once(mark)?;

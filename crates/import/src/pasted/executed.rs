@@ -1,40 +1,88 @@
-//! Plans of queries that were executed: `EXPLAIN ANALYZE` of PostgreSQL and MySQL, its steps with their times, and
-//! its blocks.
+//! Plans of queries that were executed: `EXPLAIN ANALYZE` of PostgreSQL and MySQL, its steps with their times, its
+//! blocks, and the times of several plans.
 //!
-//! The surprise is a step's time, which counts those below it.
+//! A step's time counts those below it. The surprise is the box: psql, pgcli and mysql draw bars around a plan, and cut
+//! its lines off at the terminal's width.
 
 use super::databases::sorted;
-use super::events::artefact;
+use super::events::{artefact, told};
 use super::pieces::{short, value};
+use super::sections::heading;
 use record::pasted::{Artefact, Row};
 
-/// Both in a text.
+/// All of them in a text.
 pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     let mut done = Vec::new();
     done.extend(plan(lines));
+    done.extend(executions(lines));
     done.extend(blocks(lines));
     done
+}
+
+/// A line of a plan without the box that psql, pgcli and mysql draw around it: `| Limit  (cost=...)   >`.
+pub(super) fn unboxed(line: &str) -> &str {
+    match line.trim_start().strip_prefix('|') {
+        Some(inner) => inner.trim_end().trim_end_matches(['|', '>', '+', ' ']),
+        None => line,
+    }
+}
+
+/// What stands below a step and says what it sorts, looks up or throws away.
+const DETAILS: [&str; 7] = [
+    "Sort Key:",
+    "Group Key:",
+    "Index Cond:",
+    "Hash Cond:",
+    "Merge Cond:",
+    "Join Filter:",
+    "Filter:",
+];
+
+/// Ends of the names of steps that read from one below them.
+const ABOVE: [&str; 10] = [
+    "Limit",
+    "Sort",
+    "Aggregate",
+    "WindowAgg",
+    "Unique",
+    "Gather",
+    "Gather Merge",
+    "Join",
+    "Nested Loop",
+    "Materialize",
+];
+
+/// A step of a plan.
+struct Step {
+    depth: usize,
+    ms: f64,
+    name: String,
+    detail: Option<String>,
 }
 
 /// `EXPLAIN ANALYZE`: the whole time, and of the steps the one that takes most by itself.
 fn plan(lines: &[&str]) -> Option<Artefact> {
     let mut found = artefact("EXPLAIN ANALYZE", 0);
-    let mut steps: Vec<(usize, f64, String)> = Vec::new();
+    let mut steps: Vec<Step> = Vec::new();
+    let mut ends_above = false;
     for (number, line) in (1_u32..).zip(lines) {
+        let line = unboxed(line);
         let Some((head, rest)) = line.split_once("(actual time=") else {
-            let total = line
-                .split_once("Execution Time:")
-                .or_else(|| line.split_once("Total runtime:"));
-            if let Some(ms) =
-                total.and_then(|(_, t)| t.split_whitespace().next()?.parse::<f64>().ok())
-            {
+            if let Some(ms) = whole_ms(line) {
                 found.begin_at(number);
                 found.largest("database.longest_s", ms / 1e3);
             }
             if let Some((_, n)) = line.split_once("Rows Removed by Filter:")
-                && let Some(n) = value(n.trim())
+                && let Some(n) = n.split_whitespace().next().and_then(value)
             {
                 found.largest("database.rows_filtered", n);
+            }
+            // A step that was never executed has no time.
+            ends_above &= !line.contains("->");
+            let detail = DETAILS.iter().any(|d| line.trim().starts_with(d));
+            if let Some(step) = steps.last_mut().filter(|s| detail && s.detail.is_none()) {
+                let detail = line.trim_end_matches(['|', '+', ' ']).trim_start();
+                step.detail = Some(detail.to_owned());
             }
             continue;
         };
@@ -54,26 +102,88 @@ fn plan(lines: &[&str]) -> Option<Artefact> {
             .next()
             .unwrap_or("")
             .trim()
-            .trim_start_matches("-> ");
+            .trim_start_matches("-> ")
+            .trim_start();
         if name.contains("Seq Scan") || name.contains("Table scan") {
             found.add("database.scans", 1.0);
         }
-        steps.push((depth, each * loops.unwrap_or(1.0), name.to_owned()));
+        ends_above = ABOVE.iter().any(|above| name.ends_with(above));
+        steps.push(Step {
+            depth,
+            ms: each * loops.unwrap_or(1.0),
+            name: name.to_owned(),
+            detail: None,
+        });
     }
-    for (i, (depth, ms, name)) in steps.iter().enumerate() {
+    for (i, step) in steps.iter().enumerate() {
         // A step's time counts those below it: its own is what is left.
-        let below = steps[i + 1..].iter().take_while(|(d, ..)| d > depth);
-        let nearest = below.clone().map(|(d, ..)| *d).min();
+        let below = steps[i + 1..].iter().take_while(|s| s.depth > step.depth);
+        let nearest = below.clone().map(|s| s.depth).min();
         let inner: f64 = below
-            .filter(|(d, ..)| Some(*d) == nearest)
-            .map(|s| s.1)
+            .filter(|s| Some(s.depth) == nearest)
+            .map(|s| s.ms)
             .sum();
-        found.largest("database.longest_s", ms / 1e3);
-        found
-            .rows
-            .push(Row::new(short(name), (ms - inner).max(0.0) / 1e3));
+        found.largest("database.longest_s", step.ms / 1e3);
+        let label = match &step.detail {
+            Some(detail) => format!("{}, {detail}", step.name),
+            None => step.name.clone(),
+        };
+        let own = (step.ms - inner).max(0.0) / 1e3;
+        found.rows.push(Row::new(short(&label), own));
     }
+    if let Some(whole) = found
+        .value("database.longest_s")
+        .filter(|_| steps.is_empty())
+    {
+        found.rows.push(Row::new("the whole plan", whole));
+    }
+    let ends = f64::from(u8::from(ends_above));
+    found.figures.insert("plan.ends_above".into(), ends);
     sorted(found)
+}
+
+/// The time of a whole plan in a line, in ms.
+fn whole_ms(line: &str) -> Option<f64> {
+    let (_, behind) = line
+        .split_once("Execution Time:")
+        .or_else(|| line.split_once("Execution time:"))
+        .or_else(|| line.split_once("Total runtime:"))?;
+    behind.split_whitespace().next()?.parse().ok()
+}
+
+/// The whole times of several plans in one text, each under the heading above it.
+fn executions(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("times of plans", 0);
+    let mut above = "";
+    let mut times: Vec<f64> = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        if let Some(ms) = whole_ms(line) {
+            found.begin_at(u32::try_from(at + 1).unwrap_or(u32::MAX));
+            let (_, written) = line.split_once(':')?;
+            let written = unboxed(written).trim().trim_matches('*').to_owned();
+            let number = times.len() + 1;
+            let named = || format!("plan {number}");
+            found.rows.push(Row {
+                label: Some(short(above))
+                    .filter(|h| !h.is_empty())
+                    .unwrap_or_else(named),
+                place: short(&written),
+                share: ms,
+            });
+            times.push(ms);
+            above = "";
+        } else if let Some(new) = heading(lines, at).filter(|h| !h.starts_with("behind the")) {
+            above = new;
+        }
+    }
+    let most = times.iter().copied().fold(0.0, f64::max);
+    let least = times.iter().copied().fold(f64::INFINITY, f64::min);
+    let times_apart = most / least.max(1e-3);
+    found
+        .figures
+        .insert("executions.rows".into(), times.len() as f64);
+    found.figures.insert("executions.times".into(), times_apart);
+    told(found).filter(|_| times.len() >= 2)
 }
 
 /// `Buffers: shared hit=32 read=9822` and `I/O Timings: shared read=5854.374`, of the whole plan or of a step: a step's
@@ -102,4 +212,43 @@ fn blocks(lines: &[&str]) -> Option<Artefact> {
         }
     }
     sorted(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(found: Option<Artefact>) -> Vec<String> {
+        let rows = found.map(|a| a.rows).unwrap_or_default();
+        rows.iter()
+            .map(|r| format!("{}: {} {:.3}", r.label, r.place, r.share))
+            .collect()
+    }
+
+    #[test]
+    fn a_plan_in_a_box_is_a_plan_and_may_end_above_what_it_reads() {
+        let text = "+-----+\n| QUERY PLAN   >\n| Limit  (cost=1..2 rows=9 width=6) (actual time=90.0..90.1 rows=9 loops=1)  >\n|   ->  Sort  (cost=1..2 rows=9 width=6) (actual time=90.0..90.0 rows=9 loops=1)  >\n|         Sort Key: at   >\n";
+        let whole = format!(
+            "{text}|         ->  Seq Scan on t  (cost=1..2 rows=9 width=6) (actual time=0.1..80.0 rows=9 loops=1) |\n|               Rows Removed by Filter: 5000 |\n"
+        );
+        let found = plan(&text.lines().collect::<Vec<_>>()).unwrap();
+        assert_eq!(found.value("plan.ends_above"), Some(1.0));
+        assert_eq!(rows(Some(found))[0], "Sort, Sort Key: at:  0.090");
+        let found = plan(&whole.lines().collect::<Vec<_>>()).unwrap();
+        assert_eq!(found.value("plan.ends_above"), Some(0.0));
+        assert_eq!(found.value("database.rows_filtered"), Some(5000.0));
+        assert_eq!(rows(Some(found))[0], "Seq Scan on t:  0.080");
+    }
+
+    #[test]
+    fn times_of_several_plans_stand_under_their_headings() {
+        let text = "Before:\n  Execution Time: 8877.5 ms\n\nAfter:\n- Execution Time: 107.25 ms\n";
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            rows(executions(&lines)),
+            ["Before: 8877.5 ms 8877.500", "After: 107.25 ms 107.250"]
+        );
+        assert_eq!(rows(plan(&lines)), ["the whole plan:  8.877"]);
+        assert!(executions(&lines[..2]).is_none());
+    }
 }

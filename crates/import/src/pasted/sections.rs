@@ -141,7 +141,7 @@ fn sections<'a>(lines: &[&'a str]) -> Vec<Section<'a>> {
 }
 
 /// A line that stands above others as their name: with a colon or a mark of a heading, above a blank line, or a rule.
-fn heading<'a>(lines: &[&'a str], at: usize) -> Option<&'a str> {
+pub(super) fn heading<'a>(lines: &[&'a str], at: usize) -> Option<&'a str> {
     let text = lines[at].trim();
     if text.len() >= 4 && text.chars().all(|c| "-=*_#".contains(c)) {
         return Some("behind the rule");
