@@ -3683,3 +3683,31 @@ fn plans_in_boxes_of_several_times_and_short_ones() {
         ),
     ]);
 }
+
+#[test]
+fn copies_of_dd_are_told_with_what_they_wait_for() {
+    check(&[
+        (
+            "$ dd if=/dev/zero of=t bs=4k count=1000\n1000+0 records in\n1000+0 records out\n4096000 bytes (4.1 MB) copied, 0.004 s, 1.0 GB/s\n$ dd if=/dev/zero of=t bs=4k count=1000 oflag=dsync\n1000+0 records in\n1000+0 records out\n4096000 bytes (4.1 MB) copied, 9 s, 455 kB/s\n",
+            "unknown",
+            &[
+                "takes 9 ms for a block of 4,096 bytes",
+                "455 kB/s",
+                "1.0 GB/s",
+            ],
+            &["trace=fsync,fdatasync", "group commit"],
+        ),
+        (
+            "plain:\n$ dd if=/dev/zero of=/a/t bs=1M count=90\n90+0 records out\n94371840 bytes (94 MB, 90 MiB) copied, 0.9 s, 105 MB/s\nin the mount:\n$ dd if=/dev/zero of=/b/t bs=1M count=90\n90+0 records out\n94371840 bytes (94 MB, 90 MiB) copied, 9 s, 10.5 MB/s\n",
+            "unknown",
+            &["10 times as slow", "of=/b/t", "10.5 MB/s"],
+            &["bs=4M", "FUSE"],
+        ),
+        (
+            "$ dd if=/dev/zero of=t bs=1M count=90 oflag=dsync\n94371840 bytes (94 MB, 90 MiB) copied, 0,9 s, 105 MB/s\n",
+            "unknown",
+            &["took 0.9 s", "0,9 s, 105 MB/s"],
+            &["fio"],
+        ),
+    ]);
+}

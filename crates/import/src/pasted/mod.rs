@@ -15,6 +15,7 @@
 //! calls    strace without times: what is called, and by its stamps how long
 //! forms    tables of queues, calls and counters, a description each
 //! transfers progress of scp, rsync, wget and pv
+//! copies   runs of dd
 //! columns  counters of the kernel as columns of a person's table
 //! curl     times of a request, in curl's words or a person's
 //! haproxy  `show activity`: a counter a line, with its parts by thread
@@ -80,6 +81,7 @@ mod cells;
 mod chains;
 mod columns;
 mod commands;
+mod copies;
 mod curl;
 mod databases;
 mod descriptors;
@@ -311,6 +313,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(curl::connections(lines));
     found.extend(curl::meters(lines));
     found.extend(transfers::read(lines));
+    found.extend(copies::read(lines));
     found.extend(haproxy::read(lines));
     let results = generators::without_intervals(lines);
     let results = results.as_slice();
