@@ -3711,3 +3711,30 @@ fn copies_of_dd_are_told_with_what_they_wait_for() {
         ),
     ]);
 }
+
+#[test]
+fn benchmarks_of_go_are_compared_by_heading_and_processors() {
+    check(&[
+        (
+            "goos: linux\nBenchmarkGet      \t 900\t   210 ns/op\nBenchmarkGet-4    \t 500\t   640 ns/op\nPASS\n",
+            "unknown",
+            &[
+                "3.05 times as long instead of less",
+                "210 ns/op on 1, 640 on 4",
+            ],
+            &["-mutexprofile", "shards"],
+        ),
+        (
+            "master:\nBenchmarkParse-8 \t 900\t 4200 ns/op\nfeature:\nBenchmarkParse-8 \t 2000\t 1400.5 ns/op\n",
+            "unknown",
+            &["4200 ns/op under `master`, 1400.5 under `feature`"],
+            &["benchstat", "-benchmem"],
+        ),
+        (
+            "BenchmarkParse-8 \t 900\t 4200 ns/op\n",
+            "unknown",
+            &["`BenchmarkParse-8` (4200 ns/op)"],
+            &["go tool pprof"],
+        ),
+    ]);
+}

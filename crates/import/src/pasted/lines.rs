@@ -261,7 +261,6 @@ const WORDINGS: &[Wording] = &[
     ("/proc/meminfo", "SwapFree #", &["meminfo.swap_free_kb"], Once),
     ("CloudWatch", "CPUCreditBalance #", &["credits.cpu"], Once),
     ("CloudWatch", "BurstBalance #", &["credits.disk"], Once),
-    ("go test -bench", "# ns/op", &["gobench.longest_ns"], Largest),
     ("perf stat", "# CPUs utilized", &["perfstat.cpus"], Largest),
     ("perf stat", "# insn per cycle", &["perfstat.per_cycle"], Largest),
     ("perf stat", "# % of all cache refs", &["perfstat.misses_percent"], Largest),

@@ -34,6 +34,7 @@
 //! chains      one stack as a person lists it, for `dumps`
 //! begun       load generators without a result
 //! benchmarks  benchmarks of parts: redis, `openssl speed`
+//! gobench     benchmarks of functions in Go
 //! mongostat   MongoDB a second a line
 //! descriptors how many files a process has open
 //! interrupts  interrupts and packets by CPU
@@ -94,6 +95,7 @@ mod factors;
 mod failures;
 mod forms;
 mod generators;
+mod gobench;
 mod growths;
 mod haproxy;
 mod interrupts;
@@ -322,6 +324,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(printed::of_sockets(lines));
     found.extend(begun::read(results));
     found.extend(benchmarks::read(lines));
+    found.extend(gobench::read(lines));
     found.extend(failures::read(results));
     found.extend(statuses::read(results));
     let wide = databases::horizontal(lines);
