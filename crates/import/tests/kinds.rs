@@ -3738,3 +3738,13 @@ fn benchmarks_of_go_are_compared_by_heading_and_processors() {
         ),
     ]);
 }
+
+#[test]
+fn the_longest_parts_of_tests_are_told_with_their_sums() {
+    check(&[(
+        "==== slowest 2 durations ====\n9.50s setup    tests/test_a.py::test_one\n1.25s call     tests/test_a.py::test_two\n",
+        "unknown",
+        &["`tests/test_a.py::test_one` (9.50s setup)", "1.25 s call"],
+        &["--setup-show"],
+    )]);
+}

@@ -35,6 +35,7 @@
 //! begun       load generators without a result
 //! benchmarks  benchmarks of parts: redis, `openssl speed`
 //! gobench     benchmarks of functions in Go
+//! pytest      the longest parts of tests
 //! mongostat   MongoDB a second a line
 //! descriptors how many files a process has open
 //! interrupts  interrupts and packets by CPU
@@ -117,6 +118,7 @@ mod probes;
 mod processes;
 mod profiles;
 mod prometheus;
+mod pytest;
 mod rates;
 mod records;
 mod requests;
@@ -325,6 +327,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(begun::read(results));
     found.extend(benchmarks::read(lines));
     found.extend(gobench::read(lines));
+    found.extend(pytest::read(lines));
     found.extend(failures::read(results));
     found.extend(statuses::read(results));
     let wide = databases::horizontal(lines);
