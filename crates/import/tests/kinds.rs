@@ -3748,3 +3748,13 @@ fn the_longest_parts_of_tests_are_told_with_their_sums() {
         &["--setup-show"],
     )]);
 }
+
+#[test]
+fn what_redis_says_of_its_memory_is_told_as_printed() {
+    check(&[(
+        " 1) \"peak.allocated\"\n 2) (integer) 9000000\n 3) \"total.allocated\"\n 4) (integer) 6000000\n 5) \"keys.count\"\n 6) (integer) 40000\n 7) \"keys.bytes-per-key\"\n 8) (integer) 120\n",
+        "unknown",
+        &["`total.allocated` (6000000), `keys.count` (40000)"],
+        &["SLOWLOG GET", "--bigkeys"],
+    )]);
+}

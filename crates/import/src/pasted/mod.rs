@@ -36,6 +36,7 @@
 //! benchmarks  benchmarks of parts: redis, `openssl speed`
 //! gobench     benchmarks of functions in Go
 //! pytest      the longest parts of tests
+//! memory      what redis says of its memory
 //! mongostat   MongoDB a second a line
 //! descriptors how many files a process has open
 //! interrupts  interrupts and packets by CPU
@@ -105,6 +106,7 @@ mod lines;
 mod links;
 mod locks;
 mod logs;
+mod memory;
 mod messages;
 mod metrics;
 mod mongostat;
@@ -333,6 +335,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     let wide = databases::horizontal(lines);
     let wide: Vec<&str> = wide.iter().map(String::as_str).collect();
     found.extend(databases::read(lines, &wide));
+    found.extend(memory::read(lines));
     found.extend(digests::read(lines, &wide));
     let timed =
         |a: &Artefact| a.value("database.longest_s").is_some() || a.value("digest.count").is_some();
