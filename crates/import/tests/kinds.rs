@@ -3758,3 +3758,13 @@ fn what_redis_says_of_its_memory_is_told_as_printed() {
         &["SLOWLOG GET", "--bigkeys"],
     )]);
 }
+
+#[test]
+fn two_limits_of_files_are_told_beside_each_other() {
+    check(&[(
+        "$ grep 'open files' /proc/812/limits\nMax open files            4096                 4096                 files\n$ ulimit -n\n65536\n",
+        "unknown",
+        &["`Max open files` (4096)", "`ulimit -n` (65536)"],
+        &["prlimit64", "LimitNOFILE"],
+    )]);
+}

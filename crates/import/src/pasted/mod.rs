@@ -37,6 +37,7 @@
 //! gobench     benchmarks of functions in Go
 //! pytest      the longest parts of tests
 //! memory      what redis says of its memory
+//! filelimits  limits of files of a process and of a shell
 //! mongostat   MongoDB a second a line
 //! descriptors how many files a process has open
 //! interrupts  interrupts and packets by CPU
@@ -95,6 +96,7 @@ mod events;
 mod executed;
 mod factors;
 mod failures;
+mod filelimits;
 mod forms;
 mod generators;
 mod gobench;
@@ -203,7 +205,7 @@ fn without_endless(text: String) -> String {
 }
 
 /// Tools that print what is set, and nothing of what happens.
-const SETTINGS: [&str; 2] = ["limits", "sysctl"];
+const SETTINGS: [&str; 3] = ["limits", "sysctl", filelimits::TOOL];
 
 /// Whether artefacts of that kind are all that was found, or nothing was.
 fn only(all: &Pasted, kind: fn(&Artefact) -> bool) -> bool {
@@ -354,6 +356,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(requests::read(lines));
     found.extend(mongostat::read(lines));
     found.extend(descriptors::read(lines));
+    found.extend(filelimits::read(lines));
     found.extend(dumps::read(lines));
     found.extend(interrupts::read(lines));
     found.extend(pools::read(lines));
