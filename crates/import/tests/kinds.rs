@@ -3768,3 +3768,18 @@ fn two_limits_of_files_are_told_beside_each_other() {
         &["prlimit64", "LimitNOFILE"],
     )]);
 }
+
+#[test]
+fn phases_of_requests_say_what_a_kept_connection_saves() {
+    check(&[
+        (
+            "request 1: connect 0.050s | TLS handshake 0.900s | total 1.000s\nrequest 2: connect 0.000s | TLS handshake 0.000s | total 0.040s\n",
+            "unknown",
+            &[
+                "0.950 s of that to open its connection, 0.900 s of it the TLS handshake",
+                "takes 0.040 s",
+            ],
+            &["tcp-syn", "idle time-outs", "-reconnect"],
+        ),
+    ]);
+}

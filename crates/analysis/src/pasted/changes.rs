@@ -184,6 +184,9 @@ fn requests(pasted: &Pasted) -> Option<Held> {
     let totals = before
         .value("curl.total_s")?
         .max(after.value("curl.total_s")?);
+    if let Some(held) = used_again(before, after) {
+        return Some(held);
+    }
     let (old, new) = (phases(before), phases(after));
     let differences = old.iter().filter_map(|(name, a)| {
         let b = new.iter().find(|(other, _)| other == name)?.1;
@@ -200,6 +203,39 @@ fn requests(pasted: &Pasted) -> Option<Held> {
             vec![Evidence::new(name, b, "s", Some(a), "curl -w")],
         )
     })
+}
+
+/// Of a request that opens its connection such a part of the time is what the next one saves.
+const OPENING: f64 = 0.3;
+
+/// Two requests of which the second had its connection already: what opening it costs the first.
+fn used_again(before: &Artefact, after: &Artefact) -> Option<Held> {
+    let of = |run: &Artefact, name: &str| run.value(&format!("curl.{name}_s"));
+    let connect = of(before, "connect").filter(|s| *s > 0.0)?;
+    let opened = of(before, "tls").map_or(connect, |tls| tls.max(connect));
+    let (first, second) = (of(before, "total")?, of(after, "total")?);
+    let open = || of(after, "connect") == Some(0.0) && of(after, "tls").unwrap_or(0.0) == 0.0;
+    if !open() || opened < OPENING * first || second >= first {
+        return None;
+    }
+    let handshake = match opened > connect {
+        true => format!(", {:.3} s of it the TLS handshake", opened - connect),
+        false => String::new(),
+    };
+    Some(changed(
+        format!(
+            "the first request takes {first:.3} s, and {opened:.3} s of that to open its connection{handshake}; the second, on a connection that is open, takes {second:.3} s: whoever opens one for each request pays that each time"
+        ),
+        "how often one is opened: `tcpdump -ni any 'tcp[tcpflags] & tcp-syn != 0'` for new ones a minute, `curl -sv URL URL 2>&1 | grep -iE 'connection|re-using'`, and after which time without a request the client, the server or a proxy between closes it (keep-alive and idle time-outs of the client's pool and of the server: a request behind that pays again); then what an opening costs: `ping HOST` for the round trip, `openssl s_client -connect HOST:443 -reconnect` for resumption",
+        0.82,
+        vec![Evidence::new(
+            "curl.total_s",
+            second,
+            "s",
+            Some(first),
+            "curl -w",
+        )],
+    ))
 }
 
 /// Times of the phases that a run shows, each less what came before it.

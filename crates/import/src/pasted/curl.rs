@@ -28,7 +28,17 @@ struct Run {
     artefact: Artefact,
     /// Whether a name was curl's own.
     own: bool,
+    /// Whether a name was that of a phase by itself, and its time no sum of those before it.
+    apart: bool,
     last: u32,
+}
+
+/// Which time of a run, in which words, how many seconds.
+struct Phase {
+    name: &'static str,
+    own: bool,
+    apart: bool,
+    took: f64,
 }
 
 /// All runs of a text, in order.
@@ -36,16 +46,18 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     let mut done = Vec::new();
     let mut open: Option<Run> = None;
     for (number, line) in (1_u32..).zip(lines) {
-        for (phase, own, took) in phases(line) {
+        for phase in phases(line) {
             let mut run = match open.take() {
-                Some(run) if run.goes_on(phase, number) => run,
+                Some(run) if run.goes_on(phase.name, number) => run,
                 other => {
                     done.extend(other.and_then(Run::finished));
                     Run::begun(number)
                 }
             };
-            run.artefact.figures.insert(phase.to_owned(), took);
-            run.own |= own;
+            let figures = &mut run.artefact.figures;
+            figures.insert(phase.name.to_owned(), phase.took);
+            run.own |= phase.own;
+            run.apart |= phase.apart;
             run.last = number;
             open = Some(run);
         }
@@ -210,6 +222,7 @@ impl Run {
         Self {
             artefact: artefact("curl -w", line),
             own: false,
+            apart: false,
             last: line,
         }
     }
@@ -218,40 +231,70 @@ impl Run {
         self.artefact.value(phase).is_none() && line <= self.last + LINES
     }
 
-    fn finished(self) -> Option<Artefact> {
+    fn finished(mut self) -> Option<Artefact> {
         let enough = self.own || self.artefact.figures.len() >= FEWEST;
+        let of = |name: &str| self.artefact.value(name).filter(|s| *s > 0.0);
+        let (connect, tls) = (of("curl.connect_s"), of("curl.tls_s"));
+        // curl counts from the begin of the request on, and a person's handshake may be that alone.
+        if let (Some(connect), Some(tls)) = (connect, tls.filter(|_| self.apart && !self.own)) {
+            let both = connect + tls;
+            let fits = of("curl.total_s").is_none_or(|all| both <= all);
+            if fits {
+                self.artefact.figures.insert("curl.tls_s".into(), both);
+            }
+        }
         enough.then_some(self.artefact)
     }
 }
 
-/// The phases of a line: which, whether the name is curl's own, and its seconds.
-fn phases(line: &str) -> Vec<(&'static str, bool, f64)> {
+/// The phases of a line.
+fn phases(line: &str) -> Vec<Phase> {
     let mut found = Vec::new();
-    for part in parts(line) {
-        let words: Vec<&str> = part
-            .split(|c: char| c.is_whitespace() || ":=".contains(c))
-            .filter(|w| !w.is_empty())
-            .collect();
+    let parts = parts(line);
+    for part in &parts {
+        let words = words_of(part);
         if words.iter().any(|w| w.contains("time_")) {
             found.extend(words.windows(2).filter_map(|pair| own(pair[0], pair[1])));
-        } else if part.contains([':', '=']) {
-            found.extend(persons(&words));
+            continue;
         }
+        let marked = part.contains([':', '=']);
+        let named = persons(&words).filter(|_| marked);
+        // `request 1: tcp connect 0.125s | total 4.410s`: the unit is what makes a time of it.
+        let behind = part.rsplit_once(':').map_or(*part, |(_, behind)| behind);
+        let united = part.trim_end().ends_with(char::is_alphabetic) && parts.len() >= FEWEST;
+        found.extend(named.or_else(|| persons(&words_of(behind)).filter(|_| united)));
     }
     found
 }
 
-fn own(name: &str, took: &str) -> Option<(&'static str, bool, f64)> {
+fn words_of(part: &str) -> Vec<&str> {
+    let words = part.split(|c: char| c.is_whitespace() || ":=".contains(c));
+    words.filter(|w| !w.is_empty()).collect()
+}
+
+fn own(name: &str, took: &str) -> Option<Phase> {
     let name = name.trim_matches(['"', '\'']).strip_prefix("time_")?;
-    Some((phase(name)?, true, time(took)?))
+    Some(Phase {
+        name: phase(name)?,
+        own: true,
+        apart: false,
+        took: time(took)?,
+    })
 }
 
 /// `Establish Connection: 0.0172s`: a name of some words, one time, and nothing else.
-fn persons(words: &[&str]) -> Option<(&'static str, bool, f64)> {
+fn persons(words: &[&str]) -> Option<Phase> {
     let (took, name) = words.split_last()?;
     let name = name.concat().to_ascii_lowercase().replace(['_', '-'], "");
-    let took = time(took).filter(|_| took.contains(['.', ',']))?;
-    Some((phase(&name)?, false, took))
+    // A bare number without a point may be anything.
+    let sure = took.contains(['.', ',']) || took.ends_with("ms");
+    let took = time(took).filter(|_| sure)?;
+    Some(Phase {
+        apart: name.ends_with("handshake"),
+        name: phase(&name)?,
+        own: false,
+        took,
+    })
 }
 
 fn phase(name: &str) -> Option<&'static str> {
@@ -293,6 +336,14 @@ mod tests {
     }
 
     #[test]
+    fn a_handshake_is_a_phase_by_itself_unless_it_does_not_fit() {
+        let tls = |text: &str| read(&[text])[0].value("curl.tls_s").unwrap();
+        assert!((tls("connect 0.5s | TLS handshake 1.25s | total 2.0s") - 1.75).abs() < 1e-9);
+        assert!((tls("connect 0.5s | TLS handshake 1.25s | total 1.5s") - 1.25).abs() < 1e-9);
+        assert!((tls("connect: 0.5s | tls: 1.25s | total: 2.0s") - 1.25).abs() < 1e-9);
+    }
+
+    #[test]
     fn a_persons_words_count_together() {
         check(
             "Establish Connection: 0.202240s\nTTFB: 0.279984s\nTotal: 0.280161s\n",
@@ -301,6 +352,15 @@ mod tests {
         check(
             "dnslookup: 0.0022 | connect: 0.2016 | appconnect: 0.5712 | starttransfer: 0.4484\n",
             &[(0.2016, -1.0)],
+        );
+        // Phases between bars, with a number of the request before them.
+        check(
+            "request 1: tcp connect 0.125s | TLS handshake 4.194s | total 4.410s\nrequest 2: tcp connect 0.000s | TLS handshake 0.000s | total 0.183s\n",
+            &[(0.125, 4.410), (0.0, 0.183)],
+        );
+        check(
+            "it is total 4.4s, we connect 0.1s, so tls 0.2s is fine\n",
+            &[],
         );
         // A generator's table, and numbers without a point.
         check(

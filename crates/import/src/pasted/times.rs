@@ -92,7 +92,9 @@ pub(super) fn numbered(lines: &[&str]) -> Option<Artefact> {
     let mut all: Vec<(u32, f64)> = Vec::new();
     for (line, text) in (1_u32..).zip(lines) {
         let lower = text.to_ascii_lowercase();
-        let Some(took) = first_time(&lower) else {
+        // Of the phases of a request the last is the whole.
+        let whole = lower.rsplit_once("total").and_then(|(_, t)| first_time(t));
+        let Some(took) = whole.or_else(|| first_time(&lower)) else {
             continue;
         };
         if let Some(number) = number_of(&lower) {
