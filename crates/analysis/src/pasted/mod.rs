@@ -144,7 +144,8 @@ fn untold_from(held: &[Held], facts: &FactSet) -> Finding {
             new.filter(|c| !said.contains(c.trim_start_matches("then ").trim_start_matches("or ")));
         let new: Vec<&str> = new.collect();
         if steps.len() < STEPS && !new.is_empty() {
-            steps.push(new.join("; "));
+            // What was an alternative to a clause that stands there already is one no more.
+            steps.push(new.join("; ").trim_start_matches("or ").to_owned());
         }
     }
     let why = match said.is_empty() {

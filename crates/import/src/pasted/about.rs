@@ -11,7 +11,7 @@ const PARTS: [(&str, &[&str]); 10] = [
     ("about.database", &["quer", "select ", "insert ", "sql", "mongo", "postgres", "transaction", "innodb", "statement", "database", "rows read", "index", "repo."]),
     ("about.code", &["::", "()", ".py", ".rb", ".js:", ".go:", ".java", ".php", "function", "method", "calls", "frame", "samples", "__", "middleware", "profil", "self", "node_modules", "site-packages"]),
     ("about.memory", &["alloc", "heap", "memory", "rss", "leak", "objects", "garbage", "gc "]),
-    ("about.network", &["packet", "retrans", "tcp", "socket", "dns", "rtt", "mtu", "rx_", "tx_", "handshake", "tls", "ssl", "session", "connect", "network"]),
+    ("about.network", &["packet", "retrans", "tcp", "socket", "dns", "rtt", "mtu", "rx_", "tx_", "handshake", "tls", "ssl", "session", "connect", "network", "goodput", "round-trip", "round trip"]),
     ("about.tls", &["tls", "ssl", "handshake", "cipher", "certificate", "negotiat", "x509", "rsa_"]),
     ("about.queue", &["queue", "backlog", "waiting", "pending", "pool", "worker", "thread", "busy", "inflight"]),
     ("about.disk", &["fsync", "iops", "disk", "nvme", "inode", "dentry", "/dev/", "storage", "read_bytes", "flush"]),

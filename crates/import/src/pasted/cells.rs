@@ -592,8 +592,19 @@ fn first_is_slow(table: &Table) -> Option<Artefact> {
 pub(super) const BEFORE: [&str; 9] = [
     "before", "old", "baseline", "base", "master", "main", "without", "previous", "current",
 ];
-pub(super) const AFTER: [&str; 9] = [
-    "after", "new", "branch", "fix", "patch", "with ", "optimi", "this pr", "now",
+pub(super) const AFTER: [&str; 12] = [
+    "after",
+    "new",
+    "branch",
+    "fix",
+    "patch",
+    "with ",
+    "optimi",
+    "this pr",
+    "this branch",
+    "this change",
+    "this commit",
+    "now",
 ];
 
 /// Whether a name begins with one of the words, or has one in brackets.
@@ -628,8 +639,8 @@ fn compared(tables: &[Table]) -> Option<Artefact> {
     comparison(tables.first()?.line, rows.collect(), usize::MAX)
 }
 
-/// Units of what a link carries, in small letters.
-const BITS: [&str; 5] = ["bit/s", "bits/s", "gbps", "mbps", "kbps"];
+/// Units and names of what a link carries, in small letters.
+const BITS: [&str; 6] = ["bit/s", "bits/s", "gbps", "mbps", "kbps", "goodput"];
 
 /// Measures before and after, those that changed most first, each with how many times it changed as its share; `most`
 /// of them are kept.
