@@ -15,6 +15,7 @@ mod need;
 mod path;
 mod rate;
 mod shared;
+mod started;
 mod tasks;
 #[cfg(test)]
 mod tests;

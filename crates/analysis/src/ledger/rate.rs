@@ -7,7 +7,7 @@
 
 use super::cpu::{CpuRow, cpu_rows};
 use super::types::{Account, Basis, Row};
-use super::{beside, need, told};
+use super::{beside, need, started, told};
 use crate::diagnosis::{FactSet, cpu_wanted_by_itself};
 use crate::limit::core_list;
 use crate::observed::{Observed, TaskUse, timing_profile};
@@ -22,6 +22,8 @@ const CORES: f64 = 0.8;
 const FEWEST: u64 = 50;
 /// A thread below this share takes no part.
 const ACTIVE: f64 = 0.02;
+/// Programs that are started for a request from which on they are told by themselves.
+const STARTS: f64 = 0.05;
 /// Standard errors by which samples must fall short of the run time.
 const SURE: f64 = 3.0;
 
@@ -72,6 +74,9 @@ pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<Account, String> {
         ));
     }
     let program = program(case.examination, case.target);
+    let starts = case.facts.view(case.target).value("exec.per_request");
+    let server = server(case.examination, case.target).filter(|_| starts >= Some(STARTS));
+    let (started, stacks) = started::apart(server, stacks);
     let parts = cpu_rows(profile, &stacks, &program);
     let turns = case.examination.and_then(|e| e.turns.as_ref());
     let parts = match turns {
@@ -82,6 +87,7 @@ pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<Account, String> {
         }
         None => parts,
     };
+    let parts = [parts, started::rows(profile, started)].concat();
     let seen = match scope {
         Scope::Used(run) => {
             let due = run * case.seconds * f64::from(profile.hz);
@@ -107,11 +113,14 @@ pub(super) fn seen(due: f64, taken: u64) -> f64 {
 
 /// File name of a target's program; empty when it is not known.
 pub(super) fn program(examination: Option<&Examination>, target: &str) -> String {
-    let servers = examination
-        .map(|e| e.servers.as_slice())
-        .unwrap_or_default();
-    let server: Option<&Server> = servers.iter().find(|s| s.target == target);
-    server.map_or("", program_of).to_owned()
+    server(examination, target)
+        .map_or("", program_of)
+        .to_owned()
+}
+
+fn server<'a>(examination: Option<&'a Examination>, target: &str) -> Option<&'a Server> {
+    let servers = examination.map_or(&[][..], |e| &e.servers);
+    servers.iter().find(|s| s.target == target)
 }
 
 /// File name of a server's program, also of one that was replaced while it ran.

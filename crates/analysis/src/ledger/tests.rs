@@ -7,7 +7,8 @@ use crate::diagnosis::{Catalogue, FactSet, Finding, Station, Status, catalogue, 
 use crate::observed::{CoreUse, Observed, TaskUse};
 use record::{
     AskedRuntime, Examination, Frame, Place, PlaceTime, PlaceTold, Profile, ProfileKind, Server,
-    Stack, TargetTurns, ThreadTime, Told, ToldState, TurnAccount, Turns, Unavailable, UpstreamPeer,
+    ServerProcess, Stack, TargetTurns, ThreadTime, Told, ToldState, TurnAccount, Turns,
+    Unavailable, UpstreamPeer,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -164,6 +165,7 @@ fn causes_name_rows_that_exist() {
         "unsent",
         "shared",
         "switching",
+        "started",
     ];
     let of_rules: Vec<&str> = rules().iter().map(|r| r.key.as_str()).collect();
     for cause in &catalogue().causes {
@@ -390,6 +392,46 @@ fn the_loader_is_a_start_of_a_process_and_a_call_through_it_is_not() {
         .map(|(kind, _, n)| (kind.as_str(), *n))
         .collect();
     assert_eq!(kinds, [("spawn", 60), ("function", 40)]);
+}
+
+#[test]
+fn a_program_that_is_started_is_a_row_of_its_own() {
+    let mut profile = profile(&[
+        (&["serve:main", "serve:answer"], 50),
+        (&["serve:main", "serve:answer"], 10),
+        (&["unpack:main", "libz.so.1:inflate"], 30),
+        (&["unpack:main", "unpack:print"], 10),
+    ]);
+    let who = [(7, "serve"), (8, "serve"), (9, "unpack"), (10, "unpack")];
+    for (stack, (pid, name)) in profile.stacks.iter_mut().zip(who) {
+        (stack.pid, stack.thread) = (pid, name.to_owned());
+    }
+    let process = |pid, role: &str, name: &str| ServerProcess {
+        pid,
+        role: role.to_owned(),
+        name: name.to_owned(),
+        ..ServerProcess::default()
+    };
+    // One was running when the server was looked at, and a child of its own has its name.
+    let server = Server {
+        processes: vec![process(7, "main", "serve"), process(6, "helper", "unpack")],
+        ..Server::default()
+    };
+    let all = || profile.stacks.iter().map(|s| (s, s.weight)).collect();
+    let (started, own) = started::apart(Some(&server), all());
+    assert_eq!(own.iter().map(|(_, n)| n).sum::<u64>(), 60);
+    let rows = started::rows(&profile, started);
+    let [row] = rows.as_slice() else {
+        panic!("{rows:#?}");
+    };
+    assert_eq!((row.kind.as_str(), row.samples), ("started", 40));
+    assert_eq!(row.label, "the program unpack, which is started anew");
+    assert!(
+        row.place.starts_with("mostly compressing 75 %"),
+        "{}",
+        row.place
+    );
+    assert_eq!(started::apart(None, all()).0.len(), 0);
 }
 
 #[test]
