@@ -40,6 +40,12 @@ const CLIENTS: [&str; 4] = [
     "golang.org/x/net/http2.(*ClientConn).",
     "google.golang.org/grpc/internal/transport.(*http2Client).",
 ];
+/// Where the task of a connection is when its request has the answer: it waits for the one that looked meanwhile whether
+/// the client goes away, or before it closes.
+const ANSWERED: [&str; 2] = [
+    "net/http.(*connReader).abortPendingRead",
+    "net/http.(*conn).closeWriteAndWait",
+];
 /// Packages whose functions wait for somebody who called them.
 const LIBRARY: [&str; 7] = [
     "runtime.",
@@ -254,6 +260,9 @@ impl TaskCase<'_> {
             let names: Vec<&str> = (frames(self.tasks, stack).iter().rev())
                 .map(|frame| frame.symbol.as_str())
                 .collect();
+            if names.iter().any(|name| ANSWERED.contains(name)) {
+                continue;
+            }
             match stack.thread.as_str() {
                 // What came over a socket is told by its turn: not yet read.
                 network if network.ends_with(NETWORK_WAIT) => {}

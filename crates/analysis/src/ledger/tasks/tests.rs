@@ -340,6 +340,24 @@ fn reasons_of_all_versions_have_words() {
 }
 
 #[test]
+fn whoever_has_its_answer_is_no_request_any_more() {
+    let answered = [
+        SERVE,
+        "net/http.(*response).finishRequest",
+        "net/http.(*connReader).abortPendingRead",
+    ];
+    let closes = [SERVE, "net/http.(*conn).closeWriteAndWait", "time.Sleep"];
+    let handles = [SERVE, "main.handler", "sync.(*Mutex).Lock"];
+    let seen = [
+        ("sync.Cond.Wait", &answered[..], 6.0),
+        ("sleep", &closes[..], 2.0),
+        ("sync.Mutex.Lock", &handles[..], 2.0),
+    ];
+    let parts = made(2.0, 0.1, &seen, ON_CPU).divide(1e6, 0.0).unwrap();
+    assert!(share(&parts, "lock") > 0.95, "{parts:#?}");
+}
+
+#[test]
 fn requests_that_are_all_held_back_are_met_though_none_waits_for_its_socket() {
     let looks = "net/http.(*connReader).backgroundRead";
     let limiter = [
