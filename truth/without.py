@@ -2,8 +2,8 @@
 
 `--record DIR` of run.py keeps the records; the judge is the example `rejudge` of the crate `analysis`. A record whose rule is
 taken out is right when no `none` comes first, and told when the largest row of an account that is not the server's own work
-is of a kind that the rule would have named, or what comes first instead explains such a row: the same function, call or peer
-without its name.
+is of a kind that the rule would have named, or what comes first instead explains such a row, or one of them holds a word of the
+place (`says`): the same function, call or peer without its name.
 """
 
 import os
@@ -45,6 +45,7 @@ def measure(records, chosen):
         return None
     healthy, told, others, judged = 0, 0, 0, 0
     wanted = {f"{case.name}-{state}": case.expected(state) for case in chosen for state in case.states}
+    places = {f"{case.name}-{state}": case.data[state].get("says", []) for case in chosen for state in case.states}
     for record in sorted(Path(records).iterdir()):
         rule, _ = ask(program, record)
         right = wanted.get(record.name, [])
@@ -54,12 +55,14 @@ def measure(records, chosen):
         then, rows = ask(program, record, rule)
         judged += 1
         healthy += then == "none"
-        if any(same for same, _ in rows.values()):
+        mark = ""
+        same = any(same for same, _ in rows.values())
+        if same or any(word in text.lower() for _, text in rows.values() for word in places[record.name]):
+            mark = "told"
             told += 1
         else:
             others += then not in ("none", "unknown", "unlabelled")
         largest = next((text for name, (_, text) in rows.items() if name != "first"), "")
-        mark = "told" if any(same for same, _ in rows.values()) else ""
         print(f"{'HEALTHY' if then == 'none' else mark:<8} {record.name:<44} {rule} -> {then}: {largest}", flush=True)
     if not judged:
         return None

@@ -205,8 +205,8 @@ fn show_rows(diagnosis: &Diagnosis, rows: &[String], known: &Catalogue) {
             "other"
         };
         println!(
-            "    row {name} {same} {:.2} {}: {}",
-            row.share, row.kind, row.label
+            "    row {name} {same} {:.2} {}: {} | {}",
+            row.share, row.kind, row.label, row.place
         );
     }
 }
