@@ -132,8 +132,13 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         let places = turns.account.places.iter().filter(|p| test(p));
         places.map(|p| p.total_ns as f64).sum::<f64>() / total
     };
+    // A thread that waits in a call for no request keeps those of its connections, as one that waits for a request.
+    let place_of = |p: &PlaceTime| match p.place {
+        Place::Loop if !p.detail.is_empty() => Place::OthersBlocked,
+        place => place,
+    };
     for (name, place) in PLACES {
-        let part = share(&|p| p.place == place);
+        let part = share(&|p| place_of(p) == place);
         sheet.known(&format!("turn.{name}_share"), part, SOURCE);
     }
     let cpu = share(&|p| matches!(p.place, Place::OnCpu | Place::RunQueue));
