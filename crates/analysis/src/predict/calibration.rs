@@ -19,8 +19,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
-/// Fewest cases of a bin: fewer say nothing about a share.
-const FEWEST_OF_BIN: usize = 12;
+/// Fewest cases of a bin: fewer say nothing about a share, and finer bins told families that were left out worse.
+const FEWEST_OF_BIN: usize = 20;
 /// Fewest changes of a kind that have a width of their own: the largest miss of seven holds seven in eight new ones.
 const FEWEST_CHANGES: usize = 7;
 /// Changes that an assumption is worth as much as.
