@@ -49,7 +49,7 @@ def measure(records, chosen):
     for record in sorted(Path(records).iterdir()):
         rule, _ = ask(program, record)
         right = wanted.get(record.name, [])
-        # Only what is right with all rules can lose its rule; where a healthy server is right, too, it may be told as one.
+        # Only what is right with all rules can lose its rule; where `none` is right, too, it may be healthy.
         if rule not in right or "none" in right:
             continue
         then, rows = ask(program, record, rule)

@@ -40,8 +40,8 @@ const CLIENTS: [&str; 4] = [
     "golang.org/x/net/http2.(*ClientConn).",
     "google.golang.org/grpc/internal/transport.(*http2Client).",
 ];
-/// Where the task of a connection is when its request has the answer: it waits for the one that looked meanwhile whether
-/// the client goes away, or before it closes.
+/// Where the task of a connection is when its request has the answer: it waits for the one that looked meanwhile
+/// whether the client goes away, or before it closes.
 const ANSWERED: [&str; 2] = [
     "net/http.(*connReader).abortPendingRead",
     "net/http.(*conn).closeWriteAndWait",
