@@ -2,10 +2,11 @@
 """What `prony diagnose --no-load` costs a full server: CPU per request with it over without it, in pairs.
 
 nginx (one worker) or a server in Go runs on core 0, wrk on core 1. Two levels are told apart by what prony holds open:
-`watching` has samples of /proc and sock_diag alone, `turns` is the pass that traces sampled connections by BPF; `whole` is
-a command with its defaults, from its begin to its end. The surprise: without is not another run but the same prony, stopped by SIGSTOP while it has no program loaded, so that the
-two windows of a pair stand side by side. CPU is the process clock of the server; it contains what programs take inside
-the server, and not what prony's own threads take, which is told beside it.
+`watching` has samples of /proc and sock_diag alone, `turns` is the pass that traces sampled connections by BPF. `whole`
+is a command with its defaults, from its begin to its end. The surprise: without is not another run but the same prony,
+stopped by SIGSTOP while it has no program loaded, so that the two windows of a pair stand side by side; behind a whole
+command it is gone. CPU is the process clock of the server; it contains what programs take inside the server, and not
+what prony's own threads take, which is told beside it.
 """
 
 import argparse
@@ -34,7 +35,7 @@ PASS_LIMIT_S = 30
 # Below this the server's core was not full, and the ratios are somebody else's noise.
 FULL_CORE = 0.9
 # Asked of the server's CPU per request, and of the programs' run time.
-REACH = {"watching": 0.01, "turns": 0.025, "whole": 0.025}
+REACH = {"watching": "1.0 %", "turns": "2.5 %", "whole": "-"}
 # What a level adds to the command; nothing to the command as users give it.
 LEVELS = {
     "whole": None,
@@ -105,8 +106,12 @@ def programs(pid):
     return held
 
 
+def account_of(server):
+    return time.monotonic_ns(), server.requests(), run_time_ns(server.pid)
+
+
 def account(server, prony):
-    return (time.monotonic_ns(), server.requests(), run_time_ns(server.pid), run_time_ns(prony.pid), programs(prony.pid))
+    return (*account_of(server), run_time_ns(prony.pid), programs(prony.pid))
 
 
 def between(first, last):
@@ -281,10 +286,10 @@ def whole_pairs(options, server, child):
             last = account(server, child)
         time.sleep(POLL_S)
     time.sleep(SETTLE_S)
-    then = (time.monotonic_ns(), server.requests(), run_time_ns(server.pid))
+    begun = account_of(server)
     time.sleep((last[0] - first[0]) / 1e9)
-    wall, requests, ran = (b - a for a, b in zip(then, (time.monotonic_ns(), server.requests(), run_time_ns(server.pid))))
-    yield Pair(between(first, last), Window(wall, requests, ran, 0, 0))
+    alone = Window(*(b - a for a, b in zip(begun, account_of(server))), prony_ns=0, programs_ns=0)
+    yield Pair(between(first, last), alone)
 
 
 PAIRS = {"watching": watching_pairs, "turns": turns_pairs, "whole": whole_pairs}
@@ -335,7 +340,7 @@ def show(name, level, pairs, accounted):
     busy = middle(pair.alone.server_ns / pair.alone.wall_ns for pair in pairs)
     alone = middle(pair.alone.us_per_request for pair in pairs)
     length = middle(pair.watched.wall_ns for pair in pairs) / 1e9
-    print(f"| {name} | {level} | {REACH[level] * 100:.1f} % | {per_cent(ratios)} | {per_cent(ran) if accounted else '-'} | {per_cent(own)} "
+    print(f"| {name} | {level} | {REACH[level]} | {per_cent(ratios)} | {per_cent(ran) if accounted else '-'} | {per_cent(own)} "
           f"| {alone:.2f} | {busy * 100:.0f} % | {len(pairs)} of {length:.2f} s |", flush=True)
     return busy >= FULL_CORE
 
