@@ -185,15 +185,12 @@ fn copied(line: &str) -> Option<(f64, f64, f64, String)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::events::written;
     use super::*;
 
     fn rows(text: &str) -> (Artefact, Vec<String>) {
         let found = read(&text.lines().collect::<Vec<_>>()).unwrap();
-        let rows = found
-            .rows
-            .iter()
-            .map(|r| format!("{}: {}", r.label, r.place));
-        let rows = rows.collect();
+        let rows = written(&found);
         (found, rows)
     }
 

@@ -37,6 +37,14 @@ pub(super) fn told(found: Artefact) -> Option<Artefact> {
     (found.line > 0).then_some(found)
 }
 
+/// `label: place` of each row.
+#[cfg(test)]
+pub(super) fn written(found: &Artefact) -> Vec<String> {
+    let rows = found.rows.iter();
+    rows.map(|row| format!("{}: {}", row.label, row.place))
+        .collect()
+}
+
 /// The value that a share of the sorted ones stays below.
 fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;

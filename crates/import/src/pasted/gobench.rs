@@ -225,15 +225,12 @@ fn variants(all: &[Timed<'_>]) -> Vec<Row> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::events::written;
     use super::*;
 
     fn rows(text: &str) -> (Artefact, Vec<String>) {
         let found = read(&text.lines().collect::<Vec<_>>()).unwrap();
-        let rows = found
-            .rows
-            .iter()
-            .map(|r| format!("{}: {}", r.label, r.place));
-        let rows = rows.collect();
+        let rows = written(&found);
         (found, rows)
     }
 
