@@ -2620,19 +2620,19 @@ def mitmproxy(lab, settings, own):
 
 def fill_alertmanager(port, count):
     """Silences for pumps that are being mended, of which no alert tells."""
-    connection = http.client.HTTPConnection("127.0.0.1", port)
-    once_it_listens(connection.connect)
     now = time.time()
     begin, end = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now + seconds)) for seconds in (-60, 86_400))
-    for n in range(count):
-        connection.request("POST", "/api/v2/silences", json.dumps({
-            "matchers": [{"name": "machine", "value": f"pump-{n}(-spare)?", "isRegex": True, "isEqual": True}],
-            "startsAt": begin, "endsAt": end, "createdBy": "fitter", "comment": f"pump {n} is being mended",
-        }), {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        if answer.status != http.client.OK:
-            raise ConnectionError(answer.read().decode())
-        answer.read()
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+        once_it_listens(connection.connect)
+        for n in range(count):
+            connection.request("POST", "/api/v2/silences", json.dumps({
+                "matchers": [{"name": "machine", "value": f"pump-{n}(-spare)?", "isRegex": True, "isEqual": True}],
+                "startsAt": begin, "endsAt": end, "createdBy": "fitter", "comment": f"pump {n} is being mended",
+            }), {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            said = answer.read().decode()
+            if answer.status != http.client.OK:
+                raise ConnectionError(said)
 
 
 def alertmanager(lab, settings, own):

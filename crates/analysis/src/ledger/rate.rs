@@ -73,11 +73,10 @@ pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<Account, String> {
             case.target
         ));
     }
-    let program = program(case.examination, case.target);
+    let server = server(case.examination, case.target);
     let starts = case.facts.view(case.target).value("exec.per_request");
-    let server = server(case.examination, case.target).filter(|_| starts >= Some(STARTS));
-    let (started, stacks) = started::apart(server, stacks);
-    let parts = cpu_rows(profile, &stacks, &program);
+    let (started, stacks) = started::apart(server.filter(|_| starts >= Some(STARTS)), stacks);
+    let parts = cpu_rows(profile, &stacks, server.map_or("", program_of));
     let turns = case.examination.and_then(|e| e.turns.as_ref());
     let parts = match turns {
         Some(turns) => {

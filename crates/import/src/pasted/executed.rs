@@ -156,13 +156,12 @@ fn executions(lines: &[&str]) -> Option<Artefact> {
     let mut found = artefact("times of plans", 0);
     let mut above = "";
     let mut times: Vec<f64> = Vec::new();
-    for (at, line) in lines.iter().enumerate() {
+    for (at, (number, line)) in (1_u32..).zip(lines).enumerate() {
         if let Some(ms) = whole_ms(line) {
-            found.begin_at(u32::try_from(at + 1).unwrap_or(u32::MAX));
+            found.begin_at(number);
             let (_, written) = line.split_once(':')?;
             let written = unboxed(written).trim().trim_matches('*').to_owned();
-            let number = times.len() + 1;
-            let named = || format!("plan {number}");
+            let named = || format!("plan {}", times.len() + 1);
             found.rows.push(Row {
                 label: Some(short(above))
                     .filter(|h| !h.is_empty())

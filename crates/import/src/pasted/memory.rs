@@ -25,13 +25,13 @@ const FEWEST: usize = 3;
 pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     let mut found = artefact("redis MEMORY STATS", 0);
     let mut rows: Vec<(usize, Row)> = Vec::new();
-    for (at, pair) in lines.windows(2).enumerate() {
+    for (number, pair) in (1_u32..).zip(lines.windows(2)) {
         let (name, n) = (bare(pair[0]), bare(pair[1]));
         let Some(rank) = NAMES.iter().position(|known| *known == name) else {
             continue;
         };
         if n.parse::<f64>().is_ok() && rows.iter().all(|(of, _)| *of != rank) {
-            found.begin_at(u32::try_from(at + 1).unwrap_or(u32::MAX));
+            found.begin_at(number);
             let row = Row {
                 label: name.to_owned(),
                 place: n.to_owned(),

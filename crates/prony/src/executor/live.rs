@@ -45,11 +45,11 @@ const COUNTED: (u64, Nanos) = (4_000, Nanos::from_millis(100));
 const UNMEASURED: Nanos = Nanos::from_millis(500);
 /// How long turns are traced, with stacks on and off the CPU.
 const TURNS_TIME: Nanos = Nanos::from_secs(2);
-/// How long they are traced for at most, where requests are few, and for at least, where they are too many to follow
-/// all.
+/// How long they are traced for at most, where requests are few, and how long some of many are rather than all for a
+/// shorter time, where the server can bear it.
 const TURNS_MOST: Nanos = Nanos::from_millis(2_500);
 const TURNS_LEAST: Nanos = Nanos::from_millis(500);
-/// For so long where the first look met none that it followed.
+/// For so long whatever the server can bear, and where the first look met none that it followed.
 const TURNS_SHORTEST: Nanos = Nanos::from_millis(200);
 /// Where all of them can be followed for so long, that is done while the server is watched: what comes once a second is
 /// seen four times.
