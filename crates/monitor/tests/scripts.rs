@@ -7,7 +7,7 @@
 )]
 
 use monitor::scripts::{self, GIL, Interpreter, Language, Python, ReadError, Sampler};
-use record::{Told, ToldState};
+use record::{SourceLine, Told, ToldState};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -414,6 +414,70 @@ fn functions_of_scripts_have_names_places_and_an_application() {
                 .any(|frame| class(frame) == class(names[1])),
             "{sleeps:?}"
         );
+    }
+}
+
+/// A function that sleeps on the line after many others, so that its table of lines is long.
+fn long(begin: &str, filler: &str, sleep: &str, end: &str) -> (String, SourceLine) {
+    let line = SourceLine {
+        number: FILLED + 2,
+        text: sleep.trim().to_owned(),
+    };
+    let fillers = format!("{filler}\n").repeat(FILLED as usize);
+    (format!("{begin}\n{fillers}{sleep}\n{end}\n"), line)
+}
+
+const FILLED: u32 = 300;
+
+#[test]
+fn the_line_that_a_function_is_at_is_told_with_its_text() {
+    let python = long(
+        "def page(n):",
+        "    n = n + 1",
+        "    time.sleep(1000)",
+        "import time\nprint('ready', flush=True)\npage(1)",
+    );
+    let php = long(
+        "<?php function page($n) {",
+        "$n = $n + 1;",
+        "  sleep(1000); }",
+        "echo \"ready\\n\"; page(1);",
+    );
+    let perl = long(
+        "sub page { my $n = 1;",
+        "$n = $n + 1;",
+        "  sleep(1000); }",
+        "$| = 1; print \"ready\\n\"; page(); 1;",
+    );
+    let ruby = long(
+        "def page(n)",
+        "  n = n + 1",
+        "  sleep(1000)",
+        "end\nputs 'ready'; $stdout.flush\npage(1)",
+    );
+    let pythons = installed().into_iter();
+    let mut all: Vec<_> = pythons.map(|p| (Language::Python, p, &python)).collect();
+    all.push((Language::Php, "php".into(), &php));
+    all.push((Language::Perl, "perl".into(), &perl));
+    all.push((Language::Ruby, "ruby".into(), &ruby));
+    for (language, binary, (text, expected)) in all {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("program");
+        std::fs::write(&file, text).unwrap();
+        let mut command = Command::new(&binary);
+        command.arg(&file);
+        let Some(running) = Running::of(command) else {
+            continue;
+        };
+        let opened = scripts::open(language, running.pid());
+        let mut interpreter = opened.unwrap_or_else(|e| panic!("{binary:?}: {e}"));
+        // It may not have come to its sleep yet.
+        let end = Instant::now() + Duration::from_secs(20);
+        let mut line = None;
+        while line.as_ref() != Some(expected) {
+            assert!(Instant::now() < end, "{binary:?}: {line:?}");
+            line = told(interpreter.as_mut(), "page").line;
+        }
     }
 }
 

@@ -307,12 +307,25 @@ pub struct Told {
     /// where the runtime does not tell them apart (those of scripts do, by the paths of their files).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own: Option<u32>,
+    /// The line that this function is at, or without one the innermost of a script; absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<SourceLine>,
     /// What is waited for, by its class.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub object: String,
     /// Who holds that and where: `thread worker in Pool.fill`; empty when the runtime does not say.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub owner: String,
+}
+
+/// A line of a script.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SourceLine {
+    /// From 1 on.
+    pub number: u32,
+    /// Without its indentation, cut; empty where it may hold a secret, the file was changed since, or there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
 }
 
 /// What a thread does, as its runtime says.

@@ -32,6 +32,10 @@ pub struct Work {
     /// alone.
     #[serde(default)]
     pub scripts: Vec<String>,
+    /// Parts of a script's line that calls what is compiled into an interpreter and has no function of its own there:
+    /// `.findall(`. Likewise of scripts alone; either will do.
+    #[serde(default)]
+    pub lines: Vec<String>,
 }
 
 /// Frames that a pattern looks at.
@@ -107,6 +111,10 @@ fn one_of(patterns: &[String], text: &str) -> bool {
 }
 
 impl Work {
+    fn is_of_scripts(&self) -> bool {
+        !self.scripts.is_empty() || !self.lines.is_empty()
+    }
+
     fn fits(&self, frame: &Frame) -> bool {
         self.kernel.is_none_or(|kernel| frame.kernel == kernel)
             && one_of(&self.modules, &frame.module)
@@ -164,7 +172,7 @@ impl Works {
     /// Whether frames that showed this, in a thread of this name, are of a kind.
     pub(crate) fn shows(&self, shown: Shown, thread: &str, kind: &str) -> bool {
         let of_kind = self.of_kind(kind).iter().map(|&at| (at, &self.work[at]));
-        let mut of_stacks = of_kind.filter(|(_, work)| work.scripts.is_empty());
+        let mut of_stacks = of_kind.filter(|(_, work)| !work.is_of_scripts());
         of_stacks.any(|(at, work)| {
             let whole = work.modules.is_empty() && work.symbols.is_empty();
             let bits = match work.at {
@@ -206,13 +214,18 @@ impl Works {
     /// Whether functions of scripts can show a kind.
     pub(crate) fn has_scripts(&self, kind: &str) -> bool {
         let mut of_kind = self.work.iter().filter(|w| w.kind == kind);
-        of_kind.any(|w| !w.scripts.is_empty())
+        of_kind.any(Work::is_of_scripts)
     }
 
     /// Whether functions of a script are doing this.
     pub(crate) fn scripted(&self, told: &Told, kind: &str) -> bool {
         let called = told.own.map_or(told.frames.len(), |own| own as usize + 1);
         let called = &told.frames[..called.min(told.frames.len())];
+        // The innermost function of a script is the one whose line is told: what it calls is compiled in.
+        let innermost = told.frames.iter().position(|frame| frame.contains(" ("));
+        let is_innermost = told.own.is_none() || told.own.map(|own| own as usize) == innermost;
+        let line = told.line.as_ref().filter(|_| is_innermost);
+        let calling = line.map(|line| line.text.as_str());
         let mut of_kind = self.work.iter().filter(|w| w.kind == kind);
         of_kind.any(|work| {
             let frames = match work.at {
@@ -220,7 +233,8 @@ impl Works {
                 At::Any | At::Leaf => &told.frames,
             };
             let fits = |frame: &String| work.scripts.iter().any(|p| matches(p, frame));
-            frames.iter().any(fits)
+            let on_line = |line: &str| work.lines.iter().any(|part| line.contains(part));
+            frames.iter().any(fits) || calling.is_some_and(on_line)
         })
     }
 

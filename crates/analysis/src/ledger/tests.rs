@@ -7,7 +7,7 @@ use crate::diagnosis::{Catalogue, FactSet, Finding, Station, Status, catalogue, 
 use crate::observed::{CoreUse, Observed, TaskUse};
 use record::{
     AskedRuntime, Examination, Frame, Place, PlaceTime, PlaceTold, Profile, ProfileKind, Server,
-    ServerProcess, Stack, TargetTurns, ThreadTime, Told, ToldState, TurnAccount, Turns,
+    ServerProcess, SourceLine, Stack, TargetTurns, ThreadTime, Told, ToldState, TurnAccount, Turns,
     Unavailable, UpstreamPeer,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -1075,6 +1075,78 @@ fn an_interpreters_row_is_divided_by_what_its_runtime_told_and_adds_up() {
     }];
     let rows = vec![row("interpreter", 803)];
     assert_eq!(super::told::divided(rows.clone(), &[&few[0]], &all), rows);
+}
+
+/// The line says what an interpreter does that has no function of its own for it.
+#[test]
+fn a_row_of_scripts_says_at_which_line_of_the_application_it_is() {
+    let met = |frames: &[&str], own, number, text: &str| Told {
+        runtime: "cpython".to_owned(),
+        frames: frames.iter().map(|f| (*f).to_owned()).collect(),
+        own,
+        line: Some(SourceLine {
+            number,
+            text: text.to_owned(),
+        }),
+        ..Told::default()
+    };
+    let page = ["page (shop.py:3)", "call (wsgi.py:9)"];
+    let all = [
+        met(&page, Some(0), 5, "total += price(one)"),
+        met(&page, Some(0), 7, "name = SAFE.sub('', name)"),
+        // A library's function runs, whatever the line that called it holds.
+        met(
+            &["loads (json/__init__.py:1)", page[0], page[1]],
+            Some(1),
+            7,
+            "name = SAFE.sub('', name)",
+        ),
+        met(&page, Some(0), 9, ""),
+    ];
+    let ran: Vec<PlaceTold> = [(0, 30), (1, 40), (2, 20), (3, 10)]
+        .map(|(told, samples)| PlaceTold {
+            place: Place::OnCpu,
+            told,
+            samples,
+        })
+        .to_vec();
+    let whole = super::cpu::CpuRow {
+        kind: "interpreter".to_owned(),
+        samples: 1_000,
+        ..super::cpu::CpuRow::default()
+    };
+    let rows = super::told::divided(vec![whole], &ran.iter().collect::<Vec<_>>(), &all);
+    let found: Vec<(&str, u64, &str)> = (rows.iter())
+        .map(|r| (r.kind.as_str(), r.samples, r.place.as_str()))
+        .collect();
+    let expected = [
+        (
+            "regex",
+            400,
+            "page (shop.py:3) < call (wsgi.py:9); at shop.py:7: name = SAFE.sub('', name)",
+        ),
+        (
+            "interpreter",
+            400,
+            "page (shop.py:3) < call (wsgi.py:9); 75 % at shop.py:5: total += price(one)",
+        ),
+        (
+            "interpreter",
+            200,
+            "loads (json/__init__.py:1) < page (shop.py:3) < call (wsgi.py:9); \
+             at shop.py:7: name = SAFE.sub('', name)",
+        ),
+    ];
+    assert_eq!(found, expected);
+    let sleeping = Told {
+        state: ToldState::Sleep,
+        ..all[0].clone()
+    };
+    let place = super::told::place(&sleeping, "");
+    assert_eq!(
+        place,
+        "page (shop.py:3) < call (wsgi.py:9); at shop.py:5: total += price(one)"
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use super::cpu::{CpuRow, RowRule, rules};
 use crate::diagnosis::work::works;
-use record::{PlaceTold, Told, ToldState};
+use record::{PlaceTold, SourceLine, Told, ToldState};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -299,6 +299,9 @@ impl<'a> Met<'a> {
         self.samples += samples;
         let looks = self.by.entry(at).or_default();
         looks.samples += samples;
+        if let Some(line) = at_line(told) {
+            *looks.lines.entry(line).or_default() += samples;
+        }
         // The callers that led there most often stand for all.
         if looks.most.is_none_or(|(_, most)| samples > most) {
             looks.most = Some((told, samples));
@@ -310,15 +313,27 @@ impl<'a> Met<'a> {
 struct Looks<'a> {
     samples: u64,
     most: Option<(&'a Told, u64)>,
+    /// Samples of each line of the application.
+    lines: BTreeMap<Line<'a>, u64>,
 }
+
+/// A line of a script: the file as its functions have it, and the line.
+type Line<'a> = (&'a str, &'a SourceLine);
 
 impl Looks<'_> {
     /// `part` of the interpreter's row.
     fn row(&self, at: At<'_>, part: u64, whole: &CpuRow) -> CpuRow {
-        let place = self.most.map_or(String::new(), |(told, _)| match at {
+        let mut place = self.most.map_or(String::new(), |(told, _)| match at {
             At::Rule(_) => for_whom(told),
-            At::Function(_) => place(told, ""),
+            At::Function(_) => callers(told),
         });
+        if let Some((line, samples)) = self.lines.iter().max_by_key(|(_, samples)| **samples) {
+            let part = match *samples as f64 / self.samples as f64 {
+                part if part > 0.995 => String::new(),
+                part => format!("{:.0} % ", 100.0 * part),
+            };
+            add(&mut place, &format!("{part}at {}", words_of(*line)));
+        }
         match at {
             At::Rule(index) => CpuRow {
                 kind: scripted()[index].key.clone(),
@@ -342,25 +357,52 @@ impl Looks<'_> {
 fn for_whom(told: &Told) -> String {
     let ran = told.frames.first().map_or("", |f| bare(f));
     match told.own.and_then(|own| told.frames.get(own as usize)) {
-        Some(own) => format!("{ran}, for {own}"),
-        None => place(told, ""),
+        Some(own) if own != ran => format!("{ran}, for {own}"),
+        _ => callers(told),
     }
 }
 
-/// The functions that lead there, and who has what is waited for.
-pub(super) fn place(told: &Told, waker: &str) -> String {
+/// The function, and those that lead there.
+fn callers(told: &Told) -> String {
     let names: Vec<&str> = told.frames.iter().take(NAMED).map(|f| bare(f)).collect();
-    let mut text = names.join(" < ");
-    let add = |text: &mut String, more: String| {
-        if !text.is_empty() {
-            text.push_str("; ");
-        }
-        text.push_str(&more);
-    };
+    names.join(" < ")
+}
+
+fn add(text: &mut String, more: &str) {
+    if !text.is_empty() {
+        text.push_str("; ");
+    }
+    text.push_str(more);
+}
+
+/// The line of a script that a thread is at.
+fn at_line(told: &Told) -> Option<Line<'_>> {
+    let line = told.line.as_ref()?;
+    let own = told.own.and_then(|own| told.frames.get(own as usize));
+    let frame = own.or_else(|| told.frames.iter().find(|frame| frame.contains(" (")))?;
+    let (_, place) = frame.trim_end_matches(')').split_once(" (")?;
+    let file = place.rsplit_once(':').map_or(place, |(file, _)| file);
+    Some((file, line))
+}
+
+/// `shop.py:47: total += price(item)`, without the text where that is not known.
+fn words_of((file, line): Line<'_>) -> String {
+    match line.text.as_str() {
+        "" => format!("{file}:{}", line.number),
+        text => format!("{file}:{}: {text}", line.number),
+    }
+}
+
+/// The functions that lead there, the line of the application, and who has what is waited for.
+pub(super) fn place(told: &Told, waker: &str) -> String {
+    let mut text = callers(told);
+    if let Some(line) = at_line(told) {
+        add(&mut text, &format!("at {}", words_of(line)));
+    }
     if !told.owner.is_empty() {
-        add(&mut text, format!("held by {}", told.owner));
+        add(&mut text, &format!("held by {}", told.owner));
     } else if told.state != ToldState::Sleep && waker.starts_with("thread ") {
-        add(&mut text, format!("woken by {waker}"));
+        add(&mut text, &format!("woken by {waker}"));
     }
     text
 }

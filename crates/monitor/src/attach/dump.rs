@@ -147,6 +147,7 @@ pub(crate) fn told(threads: &[DumpedThread]) -> Vec<(u32, Told)> {
             state,
             frames: callers(thread),
             own: None,
+            line: None,
             object: waits_for.map_or(String::new(), |(_, class)| class.clone()),
             owner: owner.map_or(String::new(), |holder| owner_text(holder)),
         };

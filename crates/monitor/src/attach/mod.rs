@@ -411,6 +411,12 @@ pub(crate) fn is_stale(found: &std::fs::Metadata, pid: i32) -> bool {
     began.is_some_and(|began| written_ns(found).saturating_add(START_ERROR_NS) < began)
 }
 
+/// Whether a file was written after a process began: what it read may have been another.
+pub(crate) fn is_newer(found: &std::fs::Metadata, pid: i32) -> bool {
+    let began = began_ns(pid);
+    began.is_none_or(|began| written_ns(found) > began.saturating_add(START_ERROR_NS))
+}
+
 /// When a process began, ns since 1970.
 fn began_ns(pid: i32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -11,6 +11,7 @@ mod perl;
 mod php;
 mod ruby;
 mod sampler;
+mod source;
 
 pub use cpython::{GIL, Python};
 pub use perl::Perl;
@@ -21,7 +22,7 @@ pub use sampler::{Gathered, Sampler};
 use crate::hotspot::Java;
 use crate::jvm::innermost_id;
 use crate::process_memory::Memory;
-use record::{Told, ToldState, Unavailable};
+use record::{SourceLine, Told, ToldState, Unavailable};
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -311,6 +312,8 @@ struct Function {
     /// a native one has its name alone.
     name: String,
     origin: Origin,
+    /// Of its file, as the runtime knows it; empty for a native one.
+    path: String,
 }
 
 impl Function {
@@ -324,35 +327,49 @@ impl Function {
         Self {
             name: format!("{name} ({file}{line})"),
             origin: library.map_or(Origin::Own, |_| Origin::Library),
+            path: path.to_owned(),
+        }
+    }
+
+    /// One that is compiled into the interpreter.
+    fn native(name: String) -> Self {
+        Self {
+            name,
+            origin: Origin::Native,
+            path: String::new(),
         }
     }
 }
 
+/// Functions, innermost first, each with what its reader finds the line by that it is at.
+type Stack<P> = Vec<(P, Function)>;
+
 /// The innermost function of the application that a library called. What stands below the outermost library only
 /// started it, as the main program starts an event loop; a program without one is all the application's.
-fn own(frames: &[Function]) -> Option<u32> {
-    let is = |origin| move |f: &Function| f.origin == origin;
-    let called = match frames.iter().rposition(is(Origin::Library)) {
-        Some(outermost) => &frames[..outermost],
-        None => frames,
+fn own<P>(stack: &[(P, Function)]) -> Option<usize> {
+    let is = |origin| move |(_, f): &(P, Function)| f.origin == origin;
+    let called = match stack.iter().rposition(is(Origin::Library)) {
+        Some(outermost) => &stack[..outermost],
+        None => stack,
     };
-    let innermost = called.iter().position(is(Origin::Own))?;
-    u32::try_from(innermost).ok()
+    called.iter().position(is(Origin::Own))
 }
 
-/// What a thread is told to do; `None` for one that is in no function.
-fn told(
+/// What a thread is told to do, and at which line; `None` for one that is in no function.
+fn told<P>(
     language: Language,
-    frames: Vec<Function>,
+    stack: Stack<P>,
     (state, object): (ToldState, &str),
+    line: Option<SourceLine>,
 ) -> Option<Told> {
-    let own = own(&frames);
-    let frames: Vec<String> = frames.into_iter().map(|f| f.name).collect();
+    let own = own(&stack).and_then(|own| u32::try_from(own).ok());
+    let frames: Vec<String> = stack.into_iter().map(|(_, f)| f.name).collect();
     (!frames.is_empty()).then(|| Told {
         runtime: language.runtime().to_owned(),
         state,
         frames,
         own,
+        line,
         object: object.to_owned(),
         owner: String::new(),
     })
@@ -360,8 +377,13 @@ fn told(
 
 /// The only thread of a process in the words of the record. What it waits for is a call of the system, which says it
 /// better.
-fn only_thread(language: Language, pid: i32, frames: Vec<Function>) -> Vec<(u32, Told)> {
-    let told = told(language, frames, (ToldState::Running, ""));
+fn only_thread<P>(
+    language: Language,
+    pid: i32,
+    stack: Stack<P>,
+    line: Option<SourceLine>,
+) -> Vec<(u32, Told)> {
+    let told = told(language, stack, (ToldState::Running, ""), line);
     let of = |told| (pid.cast_unsigned(), told);
     told.map(of).into_iter().collect()
 }
@@ -393,17 +415,17 @@ impl<K: Eq + Hash> Names<K> {
 
 /// The last stack of each thread with the names of its functions: most looks meet a thread that waits where it did.
 #[derive(Debug, Default)]
-struct Last<T>(HashMap<u64, (Vec<T>, Vec<Function>)>);
+struct Last<T>(HashMap<u64, (Vec<T>, Stack<T>)>);
 
-impl<T: PartialEq> Last<T> {
+impl<T: Clone + PartialEq> Last<T> {
     /// Functions of a thread's stack, where that is the one of the last look.
-    fn known(&self, thread: u64, chain: &[T]) -> Option<Vec<Function>> {
+    fn known(&self, thread: u64, chain: &[T]) -> Option<Stack<T>> {
         let (last, functions) = self.0.get(&thread)?;
         (last == chain).then(|| functions.clone())
     }
 
     /// Keeps a stack with its functions, and gives these back.
-    fn keep(&mut self, thread: u64, chain: Vec<T>, functions: Vec<Function>) -> Vec<Function> {
+    fn keep(&mut self, thread: u64, chain: Vec<T>, functions: Stack<T>) -> Stack<T> {
         if self.0.len() >= MOST_THREADS {
             self.0.clear();
         }
@@ -552,9 +574,9 @@ mod tests {
     #[test]
     fn the_application_is_what_a_library_called() {
         let stack = |origins: &[Origin]| {
-            let function = |&origin| Function {
-                name: "f (file.py:1)".to_owned(),
-                origin,
+            let function = |&origin| {
+                let function = Function::native("f (file.py:1)".to_owned());
+                ((), Function { origin, ..function })
             };
             own(&origins.iter().map(function).collect::<Vec<_>>())
         };

@@ -4,10 +4,11 @@
 //! process began with; its contexts are the stack. The surprise: a context keeps the statement that called and the
 //! subroutine that was called; the package of a subroutine is not read: the path of its file says as much.
 
-use super::{Asked, Function, Interpreter, Language, Last, MOST_FRAMES, Names, ReadError};
+use super::source::{Sources, shown};
+use super::{Asked, Function, Interpreter, Language, Last, MOST_FRAMES, Names, ReadError, Stack};
 use super::{behind, half, is_version, only_thread, still_there, text_of, without_first, word};
 use crate::process_memory::Memory;
-use record::Told;
+use record::{SourceLine, Told};
 use std::io;
 
 /// Of a stack (`PERL_SI`): its contexts, the stack that it interrupted, the index of its innermost context.
@@ -105,7 +106,11 @@ pub struct Perl {
     layout: Layout,
     last: Last<(u64, u64)>,
     names: Names<Code>,
+    sources: Sources,
 }
+
+/// The statement that a subroutine is at, 0 for the one that runs, and the subroutine.
+type Place = (u64, u64);
 
 /// What tells subroutines apart; closures are made anew for each call and share these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -148,6 +153,7 @@ impl Perl {
             layout,
             last: Last::default(),
             names: Names::default(),
+            sources: Sources::of(asked),
         };
         let wrong = |_| asked.layout("its statement is in no file");
         let interpreter = perl.memory.word(interpreter).map_err(read)?;
@@ -194,7 +200,7 @@ impl Perl {
         Ok(chain)
     }
 
-    fn frames(&mut self) -> io::Result<Vec<Function>> {
+    fn frames(&mut self) -> io::Result<Stack<Place>> {
         let before = self.at()?;
         let chain = still_there(|| self.chain(), |_| Ok(self.at()? != before))?;
         if let Some(known) = self.last.known(0, &chain) {
@@ -204,16 +210,38 @@ impl Perl {
         Ok(self.last.keep(0, chain, functions))
     }
 
-    fn named(&mut self, chain: &[(u64, u64)]) -> io::Result<Vec<Function>> {
-        let mut frames: Vec<Function> = (chain.iter())
-            .map(|&(_, subroutine)| self.function(subroutine))
-            .collect::<io::Result<_>>()?;
+    /// Functions of a chain and the places that they are at.
+    fn named(&mut self, chain: &[(u64, u64)]) -> io::Result<Stack<Place>> {
+        let mut at = 0;
+        let mut frames = Vec::with_capacity(chain.len() + 1);
+        for &(called_from, subroutine) in chain {
+            frames.push(((at, subroutine), self.function(subroutine)?));
+            at = called_from;
+        }
         // The program itself is in no context.
-        let outermost = chain.last();
-        let program = outermost.and_then(|&(statement, _)| self.place_of(statement).ok());
-        let main = |(path, _): (String, u32)| Function::of_script("main", &path, 1, library(&path));
-        frames.extend(program.map(main));
+        if let Ok((path, _)) = self.place_of(at) {
+            let main = Function::of_script("main", &path, 1, library(&path));
+            frames.push(((at, 0), main));
+        }
         Ok(frames)
+    }
+
+    fn line(&mut self, stack: &[(Place, Function)]) -> Option<SourceLine> {
+        let ((statement, _), function) = shown(stack)?;
+        let number = self.line_of(*statement)?;
+        self.sources.line(function, number)
+    }
+
+    /// The line of a statement, or of the one that runs; a statement that is gone has none.
+    fn line_of(&self, statement: u64) -> Option<u32> {
+        let statement = match statement {
+            0 => {
+                let interpreter = self.memory.word(self.interpreter).ok()?;
+                self.memory.word(interpreter + self.layout.statement).ok()?
+            }
+            called_from => called_from,
+        };
+        Some(self.place_of(statement).ok()?.1)
     }
 
     /// File and line of a statement.
@@ -296,7 +324,8 @@ impl Interpreter for Perl {
     fn look(&mut self) -> io::Result<Vec<(u32, Told)>> {
         self.stack()?;
         let frames = self.frames().unwrap_or_default();
-        Ok(only_thread(self.language(), self.pid, frames))
+        let line = self.line(&frames);
+        Ok(only_thread(Language::Perl, self.pid, frames, line))
     }
 }
 

@@ -5,16 +5,20 @@
 //! The one of the stack's word is decoded from an exported function that reads it; that of a function's file is the
 //! one place of its record where a path lies, looked for in the first functions that are met.
 
-use super::{Asked, Function, Interpreter, Language, MOST_FRAMES, Names, Origin, ReadError};
+use super::source::{Sources, shown};
+use super::{Asked, Function, Interpreter, Language, MOST_FRAMES, Names, ReadError, Stack};
 use super::{behind, end_of, half, only_thread, still_there, text_of, word};
 use crate::process_memory::Memory;
-use record::Told;
+use record::{SourceLine, Told};
 use std::io;
 
-/// Of a frame (`zend_execute_data`): its function and its caller.
+/// Of a frame (`zend_execute_data`): its operation, its function and its caller.
+const OPERATION: usize = 0;
 const FUNCTION: usize = 24;
 const CALLER: usize = 48;
 const FRAME_BYTES: usize = 56;
+/// Of an operation (`zend_op`): its line.
+const LINE: u64 = 24;
 /// Of a function (`zend_function`): its kind, name and class.
 const KIND: usize = 0;
 const NAME: usize = 8;
@@ -51,7 +55,11 @@ pub struct Php {
     /// Offset of a function's file, once one was met.
     file: Option<usize>,
     names: Names<Code>,
+    sources: Sources,
 }
+
+/// A frame and its function.
+type Place = (u64, u64);
 
 /// What tells functions apart: addresses alone are used again where scripts are compiled for each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -92,11 +100,12 @@ impl Php {
             stack,
             file: None,
             names: Names::default(),
+            sources: Sources::of(asked),
         })
     }
 
     /// Functions of frames, innermost first; half of them may be of a moment later.
-    fn chain(&self) -> io::Result<Vec<(u64, u64)>> {
+    fn chain(&self) -> io::Result<Vec<Place>> {
         let mut frame = self.memory.word(self.stack)?;
         let mut chain = Vec::new();
         while frame != 0 && chain.len() < MOST_FRAMES {
@@ -108,16 +117,23 @@ impl Php {
         Ok(chain)
     }
 
-    fn frames(&mut self) -> io::Result<Vec<Function>> {
+    fn frames(&mut self) -> io::Result<Stack<Place>> {
         let chain = still_there(
             || self.chain(),
             |first| Ok(self.memory.word(self.stack)? != first.map_or(0, |&(frame, _)| frame)),
         )?;
-        let functions = chain.into_iter().map(|(_, function)| function);
-        functions
-            .filter(|&function| function != 0)
-            .filter_map(|function| self.function(function).transpose())
-            .collect()
+        let mut named = Vec::new();
+        for (frame, function) in chain.into_iter().filter(|&(_, function)| function != 0) {
+            let place = (frame, function);
+            named.extend(self.function(function)?.map(|function| (place, function)));
+        }
+        Ok(named)
+    }
+
+    fn line(&mut self, stack: &[(Place, Function)]) -> Option<SourceLine> {
+        let (place, function) = shown(stack)?;
+        let number = line_of(self.memory, *place)?;
+        self.sources.line(function, number)
     }
 
     /// A function's name; `None` for a frame that is no function's.
@@ -159,10 +175,7 @@ impl Php {
                 let path = self.text(code.file)?;
                 Function::of_script(&name, &path, code.line.into(), behind(&path, &LIBRARIES))
             }
-            None => Function {
-                name,
-                origin: Origin::Native,
-            },
+            None => Function::native(name),
         };
         Ok(Some(self.names.keep(code, function)))
     }
@@ -213,8 +226,21 @@ impl Interpreter for Php {
     fn look(&mut self) -> io::Result<Vec<(u32, Told)>> {
         self.memory.word(self.stack)?;
         let frames = self.frames().unwrap_or_default();
-        Ok(only_thread(self.language(), self.pid, frames))
+        let line = self.line(&frames);
+        Ok(only_thread(Language::Php, self.pid, frames, line))
     }
+}
+
+/// The line of the operation that a frame noted last, which is that of its last call; `None` where it has left its
+/// function meanwhile.
+fn line_of(memory: Memory, (frame, function): Place) -> Option<u32> {
+    let mut bytes = [0; FRAME_BYTES];
+    memory.read(frame, &mut bytes).ok()?;
+    if word(&bytes, FUNCTION) != function {
+        return None;
+    }
+    let line = memory.int(word(&bytes, OPERATION) + LINE).ok()?;
+    u32::try_from(line).ok().filter(|line| *line < MOST_LINES)
 }
 
 /// Where in `executor_globals` the stack's word lies, by the code of a function that reads it: its first load from

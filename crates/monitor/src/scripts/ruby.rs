@@ -5,11 +5,12 @@
 //! record. So every word of the interpreter's own data is asked whether it leads to a record whose main thread leads
 //! back to it.
 
-use super::{Asked, Function, Interpreter, Language, Last, Names, Origin, ReadError, Tasks};
+use super::source::{Sources, shown};
+use super::{Asked, Function, Interpreter, Language, Last, Names, ReadError, Stack, Tasks};
 use super::{GIL, MOST_FRAMES, MOST_THREADS, TID_IN_PTHREAD, behind, call_of, end_of, half};
 use super::{is_version, still_there, text_of, told, without_first, word};
 use crate::process_memory::Memory;
-use record::{Told, ToldState};
+use record::{SourceLine, Told, ToldState};
 use std::io;
 
 /// Of the machine (`rb_vm_t`): how many interpreters run in it, and its main thread.
@@ -33,11 +34,14 @@ const FUTEX_TIMEOUT: usize = 3;
 const STACK: usize = 0;
 const STACK_WORDS: usize = 8;
 const FRAME: usize = 16;
-/// Of a frame: its code; frames of C have none.
+/// Of a frame: its next instruction, and its code; frames of C have none.
+const NEXT_INSTRUCTION: usize = 0;
 const CODE: usize = 16;
 /// Of code (`rb_iseq_t`): its body; of that, where it is written: file, name and line.
 const BODY: u64 = 16;
 const LOCATION: u64 = 64;
+/// Of the body: where its instructions begin.
+const INSTRUCTIONS: u64 = 8;
 const FILE: usize = 0;
 const NAME: usize = 16;
 const LINE: usize = 24;
@@ -47,6 +51,20 @@ const STRING: u64 = 5;
 const ARRAY: u64 = 7;
 /// A text's letters lie elsewhere; an array's members lie in it.
 const USER_1: u64 = 1 << 13;
+/// Of the table of lines: its entries, how many they are, and which instructions they begin with.
+const ENTRIES: usize = 0;
+const NUMBER_OF_ENTRIES: usize = 16;
+const BEGINNINGS: usize = 24;
+/// Of the beginnings (`succ_index_table`): the first of them in words of nine numbers of seven bits, the others in
+/// blocks of 512 bits: how many there were before the block, the same within it for each of its words in nine bits, the
+/// bits.
+const AT_ONCE: u64 = 54;
+const NUMBERS: u64 = 9;
+const NUMBER_BITS: u64 = 7;
+const BLOCK: u64 = 512;
+const BLOCK_BYTES: u64 = 80;
+const WITHIN: usize = 8;
+const BITS: usize = 16;
 /// Directories of what is installed.
 const LIBRARIES: [&str; 2] = ["/gems/", "/lib/ruby/"];
 
@@ -64,6 +82,14 @@ struct Layout {
     line_is_object: bool,
     /// A text's length is a word of its own, wherever its letters are.
     length_is_word: bool,
+    lines: Lines,
+}
+
+/// Where the table of lines is in code's body, and the length of one of its entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Lines {
+    at: u64,
+    entry_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +113,10 @@ fn layout(minor: u8) -> Option<Layout> {
         frame_bytes: 56,
         line_is_object: true,
         length_is_word: false,
+        lines: Lines {
+            at: 120,
+            entry_bytes: 8,
+        },
     };
     let native = |tid, status| Layout {
         executes: 48,
@@ -95,6 +125,10 @@ fn layout(minor: u8) -> Option<Layout> {
         frame_bytes: 56,
         line_is_object: false,
         length_is_word: true,
+        lines: Lines {
+            at: 112,
+            entry_bytes: 12,
+        },
     };
     match minor {
         0 => Some(first),
@@ -102,6 +136,10 @@ fn layout(minor: u8) -> Option<Layout> {
             tid: Tid::Thread(88),
             status: 92,
             frame_bytes: 64,
+            lines: Lines {
+                entry_bytes: 12,
+                ..first.lines
+            },
             ..first
         }),
         2 => Some(Layout {
@@ -121,10 +159,14 @@ pub struct Ruby {
     machine: u64,
     layout: Layout,
     tasks: Tasks,
-    last: Last<(u64, u64)>,
+    last: Last<Place>,
     /// What code is called, by its address and that of its body.
     names: Names<(u64, u64)>,
+    sources: Sources,
 }
+
+/// A frame and its code.
+type Place = (u64, u64);
 
 /// What is read of a thread.
 #[derive(Clone, Copy, Debug)]
@@ -169,6 +211,7 @@ impl Ruby {
             tasks: Tasks::of(pid),
             last: Last::default(),
             names: Names::default(),
+            sources: Sources::of(asked),
         };
         let threads = ruby.threads().map_err(read)?;
         if threads.is_empty() {
@@ -231,7 +274,7 @@ impl Ruby {
     }
 
     /// Frames of a thread, outermost at the highest address: theirs and their codes', innermost first.
-    fn chain(&self, executes: u64) -> io::Result<Vec<(u64, u64)>> {
+    fn chain(&self, executes: u64) -> io::Result<Vec<Place>> {
         let mut bytes = [0; FRAME + 8];
         self.memory.read(executes, &mut bytes)?;
         let length = self.layout.frame_bytes;
@@ -252,13 +295,13 @@ impl Ruby {
     }
 
     /// Where a thread is: its innermost frame and its code, of C as well.
-    fn at(&self, executes: u64) -> io::Result<(u64, u64)> {
+    fn at(&self, executes: u64) -> io::Result<Place> {
         let frame = self.memory.word(executes + FRAME as u64)?;
         Ok((frame, self.memory.word(frame + CODE as u64)?))
     }
 
     /// Methods of a thread, innermost first.
-    fn frames(&mut self, thread: Thread) -> io::Result<Vec<Function>> {
+    fn frames(&mut self, thread: Thread) -> io::Result<Stack<Place>> {
         let executes = thread.executes;
         let before = self.at(executes)?;
         let moved = |_: Option<&_>| Ok(self.at(executes)? != before);
@@ -266,8 +309,8 @@ impl Ruby {
         if let Some(known) = self.last.known(executes, &chain) {
             return Ok(known);
         }
-        let codes = chain.iter().map(|&(_, code)| code);
-        let functions = codes.filter_map(|code| self.function(code).ok()).collect();
+        let named = |&(frame, code): &Place| Some(((frame, code), self.function(code).ok()?));
+        let functions = chain.iter().filter_map(named).collect();
         Ok(self.last.keep(executes, chain, functions))
     }
 
@@ -288,13 +331,57 @@ impl Ruby {
         };
         let function = match path.starts_with("<internal:") {
             // What is written in Ruby of the interpreter itself is as good as compiled in.
-            true => Function {
-                name,
-                origin: Origin::Native,
-            },
+            true => Function::native(name),
             false => Function::of_script(&name, &path, line, library(&path)),
         };
         Ok(self.names.keep((code, body), function))
+    }
+
+    fn line(&mut self, stack: &[(Place, Function)]) -> Option<SourceLine> {
+        let (place, function) = shown(stack)?;
+        let number = self.line_of(*place)?;
+        self.sources.line(function, number)
+    }
+
+    /// The line that a frame is at; `None` where it has left its code meanwhile, or its code has no lines.
+    fn line_of(&self, (frame, code): Place) -> Option<u32> {
+        let memory = self.memory;
+        let mut bytes = [0; CODE + 8];
+        memory.read(frame, &mut bytes).ok()?;
+        if word(&bytes, CODE) != code {
+            return None;
+        }
+        let body = memory.word(code + BODY).ok()?;
+        let begin = memory.word(body + INSTRUCTIONS).ok()?;
+        let next = word(&bytes, NEXT_INSTRUCTION).checked_sub(begin)? / 8;
+        let mut table = [0; 32];
+        memory.read(body + self.layout.lines.at, &mut table).ok()?;
+        let (entries, number) = (word(&table, ENTRIES), half(&table, NUMBER_OF_ENTRIES));
+        let before = self.begun(word(&table, BEGINNINGS), next.saturating_sub(1));
+        let at = before.ok()?.checked_sub(1)?;
+        if at >= number.into() {
+            return None;
+        }
+        let line = memory.int(entries + at * self.layout.lines.entry_bytes);
+        u32::try_from(line.ok()?).ok()
+    }
+
+    /// How many entries of a table begin up to an instruction, by its index.
+    fn begun(&self, beginnings: u64, instruction: u64) -> io::Result<u64> {
+        let Some(beyond) = instruction.checked_sub(AT_ONCE) else {
+            let numbers = self.memory.word(beginnings + instruction / NUMBERS * 8)?;
+            return Ok(numbers >> (instruction % NUMBERS * NUMBER_BITS) & 0x7f);
+        };
+        let block = beginnings + AT_ONCE / NUMBERS * 8 + beyond / BLOCK * BLOCK_BYTES;
+        let mut bytes = [0; BLOCK_BYTES as usize];
+        self.memory.read(block, &mut bytes)?;
+        let (of_word, bit) = (beyond % BLOCK / 64, beyond % 64);
+        let within = match of_word {
+            0 => 0,
+            later => word(&bytes, WITHIN) >> ((later - 1) * 9) & 0x1ff,
+        };
+        let bits = word(&bytes, BITS + of_word as usize * 8) << (63 - bit);
+        Ok(u64::from(half(&bytes, 0)) + within + u64::from(bits.count_ones()))
     }
 
     /// A path: a text, or the first of two (as it was asked for, and where it is).
@@ -361,7 +448,8 @@ impl Interpreter for Ruby {
         for thread in self.threads()? {
             let state = self.waits(thread);
             let frames = self.frames(thread).unwrap_or_default();
-            all.extend(told(self.language(), frames, state).map(|told| (thread.tid, told)));
+            let line = self.line(&frames);
+            all.extend(told(Language::Ruby, frames, state, line).map(|told| (thread.tid, told)));
         }
         Ok(all)
     }

@@ -55,8 +55,9 @@ fn line(row: &Row) -> String {
     let first = format!("  {share} {error:<6} {requests}");
     let indent = first.chars().count();
     let mut words = row.label.clone();
-    // A function's place begins with its name.
-    if let Some(rest) = row.place.strip_prefix(&row.label) {
+    // A function's place begins with its name, which may be all that the label says or end it.
+    let name = (row.label.rsplit_once(": ")).map_or(row.label.as_str(), |(_, name)| name);
+    if let Some(rest) = row.place.strip_prefix(name) {
         words += rest;
     } else if !row.place.is_empty() {
         words += &format!(": {}", row.place);

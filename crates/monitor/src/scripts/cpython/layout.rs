@@ -5,6 +5,8 @@
 //! version
 //! only, and a wrong one does not fail: the reader checks what it finds, and refuses versions that are not here.
 
+use super::lines::Table;
+
 /// Offsets, in bytes; of structures that a version does not have they are not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
@@ -28,13 +30,27 @@ pub(super) struct Layout {
     pub back: u64,
     pub code: u64,
     pub owner: Option<u64>,
+    /// Of a frame: the instruction that runs, by its address or its index; and bytes of an index.
+    pub instruction: Instruction,
     /// Of code.
     pub name: u64,
     pub file: u64,
     pub line: u64,
+    /// The table of lines, and its kind.
+    pub lines: u64,
+    pub table: Table,
     /// Of text: where ASCII and where other letters begin.
     pub ascii: u64,
     pub compact: u64,
+}
+
+/// How a frame says which instruction runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Instruction {
+    /// Its index at `at`, in units of so many bytes.
+    Index { at: u64, bytes: u32 },
+    /// Its address at `at`; the code's instructions begin so far behind its own address.
+    Address { at: u64, code: u64 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +63,8 @@ pub(super) enum Gil {
 pub(super) const GIL_HOLDER: u64 = 8;
 pub(super) const GIL_LOCKED: u64 = 16;
 pub(super) const GIL_SWITCHES: u64 = 24;
+/// Of a text of bytes, which tables are: where they begin.
+pub(super) const BYTES: u64 = 32;
 /// Of text: its length, and the bits of its form.
 pub(super) const TEXT_LENGTH: u64 = 16;
 pub(super) const TEXT_STATE: u64 = 32;
@@ -71,17 +89,23 @@ pub(super) fn of(minor: u8) -> Option<Layout> {
         back: 24,
         code: 32,
         owner: None,
+        instruction: Instruction::Index { at: 104, bytes: 1 },
         name: 112,
         file: 104,
         line: 40,
+        lines: 120,
+        table: Table::Increments,
         ascii: 48,
         compact: 72,
     };
     let new = Layout {
         owner: Some(70),
+        instruction: Instruction::Address { at: 56, code: 192 },
         name: 128,
         file: 112,
         line: 68,
+        lines: 136,
+        table: Table::Locations,
         back: 8,
         code: 0,
         ascii: 40,
@@ -92,6 +116,8 @@ pub(super) fn of(minor: u8) -> Option<Layout> {
         9 => Some(old),
         10 => Some(Layout {
             runtime_bytes: 672,
+            instruction: Instruction::Index { at: 96, bytes: 2 },
+            table: Table::Ranges,
             ..old
         }),
         11 => Some(Layout {
@@ -105,9 +131,12 @@ pub(super) fn of(minor: u8) -> Option<Layout> {
             frame_step: Some(8),
             back: 48,
             owner: None,
+            instruction: Instruction::Address { at: 56, code: 184 },
             name: 128,
             file: 112,
             line: 72,
+            lines: 136,
+            table: Table::Locations,
             ..old
         }),
         12 => Some(Layout {
@@ -130,6 +159,7 @@ pub(super) fn of(minor: u8) -> Option<Layout> {
             native: Some(160),
             frame: 72,
             frame_step: None,
+            instruction: Instruction::Address { at: 56, code: 200 },
             ..new
         }),
         _ => None,

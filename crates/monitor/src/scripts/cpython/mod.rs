@@ -6,15 +6,24 @@
 //! in `_PyRuntime`.
 
 mod layout;
+mod lines;
 
-use super::{Asked, Function, GilState, Interpreter, Language, Names, ReadError, Tasks};
+use super::source::{Sources, shown};
+use super::{Asked, Function, GilState, Interpreter, Language, Names, ReadError, Stack, Tasks};
 use super::{MOST_FRAMES, MOST_THREADS, TID_IN_PTHREAD};
 use super::{call_of, end_of, half, still_there, told, word};
 use crate::process_memory::Memory;
-use layout::{ASCII, COMPACT, GIL_HOLDER, GIL_LOCKED, GIL_SWITCHES, Gil, Layout};
+use layout::{
+    ASCII, BYTES, COMPACT, GIL_HOLDER, GIL_LOCKED, GIL_SWITCHES, Gil, Instruction, Layout,
+};
 use layout::{OWNED_BY_C, TEXT_LENGTH, TEXT_STATE};
-use record::{Told, ToldState};
+use record::{SourceLine, Told, ToldState};
 use std::io;
+
+/// Of a frame, what is read for its line: as far as the instruction lies in any version.
+const FRAME_BYTES: usize = 112;
+/// A table of lines is read up to this, in bytes.
+const MOST_TABLE: u64 = 1 << 16;
 
 /// A Python whose layout is known.
 #[derive(Debug)]
@@ -26,7 +35,11 @@ pub struct Python {
     layout: Layout,
     /// What code is called, by address.
     names: Names<u64>,
+    sources: Sources,
 }
+
+/// A frame and its code.
+type Place = (u64, u64);
 
 impl Python {
     /// Finds and checks a process' Python.
@@ -52,6 +65,7 @@ impl Python {
             runtime: found.address,
             layout,
             names: Names::default(),
+            sources: Sources::of(asked),
         };
         python.check(asked)?;
         Ok(python)
@@ -74,7 +88,7 @@ impl Python {
         for (thread, _) in threads {
             // A thread may be between two functions.
             let frames = self.frames(thread).unwrap_or_default();
-            any_frames |= frames.iter().any(|frame| is_name(&frame.name));
+            any_frames |= frames.iter().any(|(_, frame)| is_name(&frame.name));
         }
         if any_frames {
             Ok(())
@@ -146,20 +160,18 @@ impl Python {
     }
 
     /// Functions of a thread, innermost first.
-    fn frames(&mut self, thread: u64) -> io::Result<Vec<Function>> {
+    fn frames(&mut self, thread: u64) -> io::Result<Stack<Place>> {
         let chain = still_there(
             || self.chain(thread),
             |first| Ok(self.innermost(thread)? != first.map_or(0, |&(frame, _)| frame)),
         )?;
-        let codes = chain.into_iter().map(|(_, code)| code);
-        codes
-            .filter(|&code| code != 0)
-            .map(|code| self.function(code))
+        (chain.into_iter().filter(|&(_, code)| code != 0))
+            .map(|(frame, code)| Ok(((frame, code), self.function(code)?)))
             .collect()
     }
 
     /// Frames of a thread and their code, 0 for one that C owns, innermost first; half of it may be of a moment later.
-    fn chain(&self, thread: u64) -> io::Result<Vec<(u64, u64)>> {
+    fn chain(&self, thread: u64) -> io::Result<Vec<Place>> {
         let mut frame = self.innermost(thread)?;
         let mut chain = Vec::new();
         while frame != 0 && chain.len() < MOST_FRAMES {
@@ -174,6 +186,18 @@ impl Python {
             frame = word(&bytes, self.layout.back as usize);
         }
         Ok(chain)
+    }
+
+    /// What a thread with these functions is told to do.
+    fn told(&mut self, stack: Stack<Place>, state: (ToldState, &str)) -> Option<Told> {
+        let line = self.line(&stack);
+        told(Language::Python, stack, state, line)
+    }
+
+    fn line(&mut self, stack: &[(Place, Function)]) -> Option<SourceLine> {
+        let (place, function) = shown(stack)?;
+        let number = line_of(self.memory, self.layout, *place)?;
+        self.sources.line(function, number)
     }
 
     fn function(&mut self, code: u64) -> io::Result<Function> {
@@ -242,14 +266,14 @@ impl Interpreter for Python {
             if frames.is_empty() {
                 continue;
             }
-            let innermost = frames[0].name.clone();
+            let innermost = frames[0].1.name.clone();
             let state = if gil.holder == Some(thread) {
                 holder.clone_from(&innermost);
                 (ToldState::Running, "")
             } else {
                 self.waits(tid, &innermost)
             };
-            all.extend(told(self.language(), frames, state).map(|told| (tid, told)));
+            all.extend(self.told(frames, state).map(|told| (tid, told)));
         }
         for (_, told) in &mut all {
             if told.object == GIL && !holder.is_empty() {
@@ -269,9 +293,42 @@ impl Interpreter for Python {
             return Ok(None);
         };
         let frames = self.frames(holder)?;
-        let told = told(self.language(), frames, (ToldState::Running, ""));
+        let told = self.told(frames, (ToldState::Running, ""));
         Ok(told.map(|told| (tid, told)))
     }
+}
+
+/// The line that a frame is at; `None` where it has left its code meanwhile.
+fn line_of(memory: Memory, layout: Layout, (frame, code): Place) -> Option<u32> {
+    let mut bytes = [0; FRAME_BYTES];
+    memory.read(frame, &mut bytes).ok()?;
+    if word(&bytes, layout.code as usize) != code {
+        return None;
+    }
+    let first = memory.int(code + layout.line).ok()?;
+    let first = u32::try_from(first).ok()?;
+    let offset = match layout.instruction {
+        Instruction::Index { at, bytes: unit } => {
+            let index = u32::try_from(half(&bytes, at as usize).cast_signed());
+            index.ok().and_then(|index| index.checked_mul(unit))
+        }
+        Instruction::Address { at, code: begin } => {
+            let offset = word(&bytes, at as usize).checked_sub(code + begin);
+            offset.and_then(|offset| u32::try_from(offset).ok())
+        }
+    };
+    // Before the first instruction.
+    let Some(offset) = offset else {
+        return Some(first);
+    };
+    let table = memory.word(code + layout.lines).ok()?;
+    let length = memory.word(table + TEXT_LENGTH).ok()?;
+    if length > MOST_TABLE {
+        return None;
+    }
+    let mut bytes = vec![0; length as usize];
+    memory.read(table + BYTES, &mut bytes).ok()?;
+    lines::line(layout.table, &bytes, first, offset)
 }
 
 /// The path below the directory of libraries of a file that is Python's own or was installed. A package says what it
