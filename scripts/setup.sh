@@ -406,6 +406,8 @@ bsdtar                                    libarchive-tools
 debuginfod                                debuginfod
 mitmdump                                  mitmproxy
 prometheus-alertmanager                   prometheus-alertmanager
+/usr/share/php/Doctrine/ORM/autoload.php  php-doctrine-orm
+/usr/share/php/Symfony/Component/Cache/autoload.php php-symfony-cache
 TABLE
 }
 

@@ -90,6 +90,8 @@ SYMFONY = [part for name in ("ctype", "iconv", "mbstring", "posix", "tokenizer",
            for part in ("-d", f"extension={name}")] + ["-d", "zend_extension=opcache"]
 LARAVEL = [part for name in ("ctype", "iconv", "mbstring", "tokenizer", "fileinfo", "mysqlnd", "pdo", "pdo_mysql")
            for part in ("-d", f"extension={name}")] + ["-d", "zend_extension=opcache"]
+DOCTRINE = [part for name in ("ctype", "iconv", "mbstring", "tokenizer", "pdo", "pdo_pgsql", "apcu")
+            for part in ("-d", f"extension={name}")] + ["-d", "zend_extension=opcache"]
 THREADS = ["--worker-class=gthread", "--threads=16", "--keep-alive=60"]
 
 # What must be there, and the Debian package that brings it.
@@ -267,6 +269,8 @@ NEEDS = {
     "debuginfod": ("debuginfod", "debuginfod libarchive-tools gcc libc6-dev"),
     "mitmproxy": ("mitmdump", "mitmproxy python3-requests"),
     "alertmanager": ("prometheus-alertmanager", "prometheus-alertmanager"),
+    "doctrine": ("/usr/share/php/Doctrine/ORM/autoload.php",
+                 "php-fpm php-apcu php-doctrine-orm php-mbstring php-pgsql php-symfony-cache"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2663,6 +2667,18 @@ inhibit_rules:
     return [*command, f"127.0.0.1:{settings['port']}"], {}, False
 
 
+def doctrine(lab, settings, own):
+    """PHP processes before the database that was started before, which has the tables of the entities."""
+    (own / "proxies").mkdir()
+    place = lab.dir / "apps/doctrine"
+    subprocess.run(["php", "-n", *DOCTRINE, "-d", "apc.enable_cli=1", str(place / "install.php"),
+                    lab.fill("{{postgres.port}}", settings), str(own / "proxies")], check=True, capture_output=True, text=True)
+    owned(lab, own)
+    settings |= {"index": str(place / "index.php"), "own": str(own)}
+    text = lab.fill((Path(__file__).parent / "configs/php-fpm.conf").read_text(), settings)
+    return ["php-fpm", "-F", "-n", "-y", write(own / "php-fpm.conf", text), *DOCTRINE, "-d", "display_errors=0"], {}, True
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2711,6 +2727,6 @@ COMMANDS = {
     "e2guardian": e2guardian, "gorm": go_program("gorm_app.go"), "modsecurity": modsecurity, "acng": acng,
     "eclipselink": eclipselink, "happstack": happstack, "rspamd": rspamd,
     "freemarker": freemarker, "openidc": openidc, "mason": mason, "grape": grape, "debuginfod": debuginfod,
-    "mitmproxy": mitmproxy, "alertmanager": alertmanager,
+    "mitmproxy": mitmproxy, "alertmanager": alertmanager, "doctrine": doctrine,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
