@@ -26,7 +26,8 @@ readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnish
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis
     fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry etcd rabbitmq-server epmd
     ejabberd clickhouse-server kamailio prosody victoria-metrics dnsdist stunnel4 privoxy prometheus-pushgateway
-    e2guardian clamav-daemon clamav-freshclam apt-cacher-ng rspamd prometheus-alertmanager'
+    e2guardian clamav-daemon clamav-freshclam apt-cacher-ng rspamd prometheus-alertmanager
+    pgpool2'
 # Modules of Apache that their packages would enable.
 readonly modules='auth_openidc authz_svn dav dav_svn jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -408,6 +409,7 @@ mitmdump                                  mitmproxy
 prometheus-alertmanager                   prometheus-alertmanager
 /usr/share/php/Doctrine/ORM/autoload.php  php-doctrine-orm
 /usr/share/php/Symfony/Component/Cache/autoload.php php-symfony-cache
+pgpool                                    pgpool2
 TABLE
 }
 

@@ -271,6 +271,7 @@ NEEDS = {
     "alertmanager": ("prometheus-alertmanager", "prometheus-alertmanager"),
     "doctrine": ("/usr/share/php/Doctrine/ORM/autoload.php",
                  "php-fpm php-apcu php-doctrine-orm php-mbstring php-pgsql php-symfony-cache"),
+    "pgpool": (f"{PYTHON}/psycopg2/__init__.py", "gunicorn python3-psycopg2"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2679,6 +2680,13 @@ def doctrine(lab, settings, own):
     return ["php-fpm", "-F", "-n", "-y", write(own / "php-fpm.conf", text), *DOCTRINE, "-d", "display_errors=0"], {}, True
 
 
+def pgpool(lab, settings, own):
+    """A depot's pages before the pgpool and the database that were started before."""
+    command, env, privileged = threaded("pgpool_app")(lab, settings, own)
+    return command, env | {"HOME": str(own), "DATABASE": lab.fill("{{pgpool2.port}}", settings),
+                           "DIRECT": lab.fill("{{postgres.port}}", settings)}, privileged
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2727,6 +2735,6 @@ COMMANDS = {
     "e2guardian": e2guardian, "gorm": go_program("gorm_app.go"), "modsecurity": modsecurity, "acng": acng,
     "eclipselink": eclipselink, "happstack": happstack, "rspamd": rspamd,
     "freemarker": freemarker, "openidc": openidc, "mason": mason, "grape": grape, "debuginfod": debuginfod,
-    "mitmproxy": mitmproxy, "alertmanager": alertmanager, "doctrine": doctrine,
+    "mitmproxy": mitmproxy, "alertmanager": alertmanager, "doctrine": doctrine, "pgpool": pgpool,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }

@@ -44,6 +44,7 @@ NEEDS = {
     "celery": ("/usr/lib/python3/dist-packages/celery/__init__.py", "python3-celery python3-pecan python3-redis"),
     "bus": ("nats-server", "nats-server"),
     "worker": (f"{GOPATH}/src/github.com/nats-io/nats.go/nats.go", "golang-go golang-github-nats-io-go-nats-dev"),
+    "pgpool2": ("pgpool", "pgpool2"),
     "plant": (f"{PYTHON}/spyne/__init__.py", "gunicorn python3-spyne"),
     "ajp": ("/usr/share/tomcat10/bin/bootstrap.jar", "tomcat10-common default-jdk-headless"),
 }
@@ -188,6 +189,33 @@ def worker(lab, settings, own):
     return [*command, settings["socket_path"]], env, privileged
 
 
+def pgpool2(lab, settings, own):
+    """In front of the database that was started before it, with as many processes as its packaged configuration has."""
+    text = lab.fill("""listen_addresses = '127.0.0.1'
+port = {{port}}
+socket_dir = '{{own}}'
+pcp_listen_addresses = ''
+pcp_socket_dir = '{{own}}'
+pid_file_name = '{{own}}/pid'
+logdir = '{{own}}'
+memqcache_oiddir = '{{own}}/oid'
+backend_clustering_mode = 'streaming_replication'
+sr_check_period = 0
+sr_check_user = 'truth'
+backend_hostname0 = '127.0.0.1'
+backend_port0 = {{postgres.port}}
+backend_weight0 = 1
+{{more=}}
+""", settings)
+    (own / "oid").mkdir()
+    for name in ("pcp.conf", "pool_hba.conf"):
+        write(own / name, "")
+    for path in own.iterdir():
+        shutil.chown(path, own.stat().st_uid, own.stat().st_gid)
+    files = [("-f", write(own / "pgpool.conf", text)), ("-F", str(own / "pcp.conf")), ("-a", str(own / "pool_hba.conf"))]
+    return ["pgpool", "-n", *(part for pair in files for part in pair)], {"HOME": str(own)}, False
+
+
 COMMANDS = {"postgres": postgres, "pgbouncer": pgbouncer, "mariadb": mariadb, "redis": redis, "memcached": memcached,
-            "slapd": slapd, "ajp": ajp, "celery": celery, "bus": bus, "worker": worker,
+            "slapd": slapd, "ajp": ajp, "celery": celery, "bus": bus, "worker": worker, "pgpool2": pgpool2,
             "plant": threaded("plant_app")}
