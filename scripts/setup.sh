@@ -407,6 +407,7 @@ bsdtar                                    libarchive-tools
 debuginfod                                debuginfod
 mitmdump                                  mitmproxy
 prometheus-alertmanager                   prometheus-alertmanager
+/usr/share/java/hsqldb.jar                libhsqldb-java
 /usr/share/php/Doctrine/ORM/autoload.php  php-doctrine-orm
 /usr/share/php/Symfony/Component/Cache/autoload.php php-symfony-cache
 pgpool                                    pgpool2

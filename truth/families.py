@@ -68,6 +68,7 @@ KOTLIN = ["/usr/share/java/kotlin-stdlib.jar", *JETTY]
 ECLIPSELINK = [*(f"/usr/share/java/{part}.jar" for part in (
     "eclipselink", "eclipselink-jpa-2.1-spec", "geronimo-jta-1.2-spec", "javax.json", "postgresql")), *JETTY]
 FREEMARKER = [*(f"/usr/share/java/{part}.jar" for part in ("freemarker", "ehcache", "slf4j-api", "slf4j-nop")), *JETTY]
+HSQLDB = ["/usr/share/java/hsqldb.jar", *JETTY]
 APACHE_MODULES = "/usr/lib/apache2/modules"
 # A process for each connection of the load.
 PREFORK = """StartServers 16
@@ -272,6 +273,7 @@ NEEDS = {
     "doctrine": ("/usr/share/php/Doctrine/ORM/autoload.php",
                  "php-fpm php-apcu php-doctrine-orm php-mbstring php-pgsql php-symfony-cache"),
     "pgpool": (f"{PYTHON}/psycopg2/__init__.py", "gunicorn python3-psycopg2"),
+    "hsqldb": (HSQLDB[0], "libhsqldb-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2668,6 +2670,13 @@ inhibit_rules:
     return [*command, f"127.0.0.1:{settings['port']}"], {}, False
 
 
+def hsqldb(lab, settings, own):
+    """A database in the process, with a directory of its own; `properties` are those of its address."""
+    where = class_path(lab, settings, "Tanks", HSQLDB)
+    return ["java", "-Xmx256m", "-Dhttp.maxConnections=64", "-cp", where, "Tanks", str(settings["port"]), str(own / "db"),
+            lab.fill("{{properties=}}", settings), lab.fill("{{supplier=0}}", settings), *extra(lab, settings)], {}, False
+
+
 def doctrine(lab, settings, own):
     """PHP processes before the database that was started before, which has the tables of the entities."""
     (own / "proxies").mkdir()
@@ -2735,6 +2744,6 @@ COMMANDS = {
     "e2guardian": e2guardian, "gorm": go_program("gorm_app.go"), "modsecurity": modsecurity, "acng": acng,
     "eclipselink": eclipselink, "happstack": happstack, "rspamd": rspamd,
     "freemarker": freemarker, "openidc": openidc, "mason": mason, "grape": grape, "debuginfod": debuginfod,
-    "mitmproxy": mitmproxy, "alertmanager": alertmanager, "doctrine": doctrine, "pgpool": pgpool,
+    "mitmproxy": mitmproxy, "alertmanager": alertmanager, "hsqldb": hsqldb, "doctrine": doctrine, "pgpool": pgpool,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
