@@ -27,7 +27,7 @@ readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnish
     fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry etcd rabbitmq-server epmd
     ejabberd clickhouse-server kamailio prosody victoria-metrics dnsdist stunnel4 privoxy prometheus-pushgateway
     e2guardian clamav-daemon clamav-freshclam apt-cacher-ng rspamd prometheus-alertmanager
-    pgpool2'
+    pgpool2 orthanc'
 # Modules of Apache that their packages would enable.
 readonly modules='auth_openidc authz_svn dav dav_svn jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -411,6 +411,8 @@ prometheus-alertmanager                   prometheus-alertmanager
 /usr/share/php/Doctrine/ORM/autoload.php  php-doctrine-orm
 /usr/share/php/Symfony/Component/Cache/autoload.php php-symfony-cache
 pgpool                                    pgpool2
+Orthanc                                   orthanc
+/usr/share/orthanc/plugins/libOrthancDicomWeb.so orthanc-dicomweb
 TABLE
 }
 

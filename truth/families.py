@@ -273,6 +273,7 @@ NEEDS = {
     "doctrine": ("/usr/share/php/Doctrine/ORM/autoload.php",
                  "php-fpm php-apcu php-doctrine-orm php-mbstring php-pgsql php-symfony-cache"),
     "pgpool": (f"{PYTHON}/psycopg2/__init__.py", "gunicorn python3-psycopg2"),
+    "orthanc": ("Orthanc", "orthanc orthanc-dicomweb"),
     "hsqldb": (HSQLDB[0], "libhsqldb-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
@@ -2696,6 +2697,66 @@ def pgpool(lab, settings, own):
                            "DIRECT": lab.fill("{{postgres.port}}", settings)}, privileged
 
 
+# Radiographs of a valve's weld: so many small slices, one large picture behind them, and the root of their numbers.
+SLICES, SIDE, LARGE_SIDE, UID_ROOT = 60, 64, 1024, "1.2.826.0.1.3680043.2.1143"
+
+
+def element(group, number, kind, value):
+    """One element of DICOM, explicit and with the little end first (PS3.5, 7.1.2)."""
+    data = value.encode() if isinstance(value, str) else value
+    data += b"" if len(data) % 2 == 0 else b"\0" if kind == "UI" else b" "
+    length = struct.pack("<2xI" if kind in ("OB", "OW") else "<H", len(data))
+    return struct.pack("<HH2s", group, number, kind.encode()) + length + data
+
+
+def radiograph(n, side):
+    """One picture as a file (PS3.10), of bytes that a packer makes half as many of."""
+    image, number, bits = f"{UID_ROOT}.1.1.{n}", struct.pack("<H", side), struct.pack("<H", 16)
+    pixels = bytes(random.Random(n).choices(range(16), k=2 * side * side))
+    meta = (element(2, 1, "OB", b"\0\1") + element(2, 2, "UI", "1.2.840.10008.5.1.4.1.1.7") + element(2, 3, "UI", image)
+            + element(2, 0x10, "UI", "1.2.840.10008.1.2.1") + element(2, 0x12, "UI", UID_ROOT))
+    texts = [(8, 0x16, "UI", "1.2.840.10008.5.1.4.1.1.7"), (8, 0x18, "UI", image), (8, 0x20, "DA", "20230517"),
+             (8, 0x30, "TM", "101500"), (8, 0x50, "SH", f"WELD{n}"), (8, 0x60, "CS", "OT"), (8, 0x70, "LO", "Plant"),
+             (8, 0x1030, "LO", "Weld of a valve"), (8, 0x103e, "LO", "Around the flange"), (0x10, 0x10, "PN", "Valve^Seven"),
+             (0x10, 0x20, "LO", "VALVE7"), (0x18, 0x50, "DS", "1.5"), (0x20, 0xd, "UI", f"{UID_ROOT}.1"),
+             (0x20, 0xe, "UI", f"{UID_ROOT}.1.1"), (0x20, 0x13, "IS", str(n)), (0x20, 0x32, "DS", f"0\\0\\{n * 1.5}"),
+             (0x20, 0x37, "DS", "1\\0\\0\\0\\1\\0"), (0x28, 2, "US", struct.pack("<H", 1)), (0x28, 4, "CS", "MONOCHROME2"),
+             (0x28, 0x10, "US", number), (0x28, 0x11, "US", number), (0x28, 0x100, "US", bits), (0x28, 0x101, "US", bits),
+             (0x28, 0x102, "US", struct.pack("<H", 15)), (0x28, 0x103, "US", b"\0\0"),
+             (0x7fe0, 0x10, "OW", pixels)]
+    return (bytes(128) + b"DICM" + element(2, 0, "UL", struct.pack("<I", len(meta))) + meta
+            + b"".join(element(*text) for text in texts))
+
+
+def fill_orthanc(port):
+    def post(data):
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        connection.request("POST", "/instances", data)
+        return connection.getresponse().status
+
+    pictures = [*(radiograph(n, SIDE) for n in range(SLICES)), radiograph(SLICES, LARGE_SIDE)]
+    for picture in pictures:
+        once_it_listens(lambda: post(picture))
+
+
+def orthanc(lab, settings, own):
+    """With radiographs in its store, which were sent to it once for all cases. It listens at all addresses: its cases
+    have a network of their own."""
+    own_options = json.loads(lab.fill(json.dumps(settings.get("options", {})), settings))
+    packed = own_options.get("StorageCompression", False)
+    made = lab.common(settings)["build"] / f"orthanc-{'packed' if packed else 'plain'}"
+    options = {"Name": "Plant", "HttpPort": settings["port"], "DicomServerEnabled": False, "RemoteAccessAllowed": False,
+               "AuthenticationEnabled": False, "Plugins": ["/usr/share/orthanc/plugins/libOrthancDicomWeb.so"]}
+    if not made.exists():
+        first = options | {"StorageDirectory": str(made), "IndexDirectory": str(made), "StorageCompression": packed}
+        with running(own, ["Orthanc", write(own / "first.json", json.dumps(first))]):
+            fill_orthanc(settings["port"])
+    shutil.copytree(made, own / "store")
+    options |= {"StorageDirectory": str(own / "store"), "IndexDirectory": str(own / "store")} | own_options
+    owned(lab, own)
+    return ["Orthanc", write(own / "orthanc.json", json.dumps(options)), *extra(lab, settings)], {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2745,5 +2806,6 @@ COMMANDS = {
     "eclipselink": eclipselink, "happstack": happstack, "rspamd": rspamd,
     "freemarker": freemarker, "openidc": openidc, "mason": mason, "grape": grape, "debuginfod": debuginfod,
     "mitmproxy": mitmproxy, "alertmanager": alertmanager, "hsqldb": hsqldb, "doctrine": doctrine, "pgpool": pgpool,
+    "orthanc": orthanc,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
