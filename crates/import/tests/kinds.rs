@@ -3789,3 +3789,48 @@ fn phases_of_requests_say_what_a_kept_connection_saves() {
         ),
     ]);
 }
+
+#[test]
+fn sorts_on_disk_are_told_also_from_one_line() {
+    check(&[
+        (
+            "the plan says\nSort Method: external sort  Disk: 812kB\n",
+            "unknown",
+            &["`Sort Method: external sort` (812kB on disk)"],
+            &["work_mem", "log_temp_files"],
+        ),
+        (
+            "HashAggregate  (cost=1..9 rows=9 width=8) (actual time=900.0..950.0 rows=9 loops=1)\n  Planned Partitions: 8  Batches: 9  Memory Usage: 4145kB  Disk Usage: 9016kB\n  ->  Seq Scan on t  (cost=0..1 rows=1 width=8) (actual time=0.1..100.0 rows=9 loops=1)\nExecution Time: 951.0 ms\n",
+            "unknown",
+            &["`HashAggregate` (0.850 s)", "9016kB on disk"],
+            &["EXPLAIN (ANALYZE, BUFFERS)", "work_mem"],
+        ),
+    ]);
+}
+
+#[test]
+fn replication_slots_are_told_with_what_they_hold() {
+    check(&[
+        (
+            " slot_name | active | xmin    | restart_lsn\n-----------+--------+---------+-------------\n replica_a | t      | 9000000 | 3/40000000\n replica_b | t      | 1000000 | 3/40000000\n",
+            "unknown",
+            &[
+                "8,000,000 older",
+                "`replica_b` (active, xmin 1000000, restart_lsn 3/40000000)",
+            ],
+            &["hot_standby_feedback", "pg_drop_replication_slot"],
+        ),
+        (
+            "-[ RECORD 1 ]-------+-----------\nslot_name           | gone\nactive              | f\nxmin                | \nrestart_lsn         | 1/10000000\n-[ RECORD 2 ]-------+-----------\nslot_name           | here\nactive              | t\nxmin                | \nrestart_lsn         | 1/50000000\n",
+            "unknown",
+            &["1 of 2 replication slots", "1,024 MiB behind", "`gone`"],
+            &["max_slot_wal_keep_size"],
+        ),
+        (
+            "slot_name active xmin restart_lsn\na t 5000 0/500\nb t 5001 0/500\n",
+            "unknown",
+            &["none holds a transaction that is much older"],
+            &["pg_stat_replication"],
+        ),
+    ]);
+}

@@ -1,5 +1,5 @@
 //! Plans of queries that were executed: `EXPLAIN ANALYZE` of PostgreSQL and MySQL, its steps with their times, its
-//! blocks, and the times of several plans.
+//! blocks, what it writes to files, and the times of several plans.
 //!
 //! A step's time counts those below it. The surprise is the box: psql, pgcli and mysql draw bars around a plan, and cut
 //! its lines off at the terminal's width.
@@ -16,6 +16,7 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     done.extend(plan(lines));
     done.extend(executions(lines));
     done.extend(blocks(lines));
+    done.extend(spilled(lines));
     done
 }
 
@@ -213,6 +214,44 @@ fn blocks(lines: &[&str]) -> Option<Artefact> {
     sorted(found)
 }
 
+/// Steps that say how much they write, and what stands before the size.
+const SPILLED: [(&str, &str); 2] = [
+    ("Sort Method: external", "Disk:"),
+    ("Batches:", "Disk Usage:"),
+];
+/// Characters between the two.
+const WITHIN: usize = 60;
+
+/// Sorts and hashes that do not fit into their memory: `Sort Method: external merge  Disk: 63072kB`. A quotation may
+/// have the whole plan in one line.
+fn spilled(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("sorts on disk", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        for (step, before) in SPILLED {
+            let sizes = line.match_indices(step).filter_map(|(at, _)| {
+                let (named, size) = line[at..].split_once(before)?;
+                let size = size.trim_start();
+                let end = size.find(|c: char| !c.is_ascii_alphanumeric());
+                let size = &size[..end.unwrap_or(size.len())];
+                let kb = value(size.strip_suffix("kB")?)?;
+                (named.len() <= WITHIN).then(|| Row {
+                    label: short(named),
+                    place: format!("{size} on disk"),
+                    share: kb,
+                })
+            });
+            for row in sizes {
+                found.begin_at(number);
+                found.rows.push(row);
+            }
+        }
+    }
+    found.largest_first();
+    let rows = found.rows.len() as f64;
+    found.figures.insert("spilled.rows".into(), rows);
+    told(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,5 +288,19 @@ mod tests {
         );
         assert_eq!(rows(plan(&lines)), ["the whole plan:  8.877"]);
         assert!(executions(&lines[..2]).is_none());
+    }
+
+    #[test]
+    fn what_does_not_fit_into_memory_is_told_from_one_line_too() {
+        let text = "[(\"Sort  (actual time=1.0..2.0 rows=9 loops=1)\\n  Sort Method: external merge  Disk: 9320kB\\nExecution\")]\nHashAggregate\n  Planned Partitions: 4  Batches: 5  Memory Usage: 4145kB  Disk Usage: 12000kB\nSort Method: quicksort  Memory: 25kB\n";
+        let found = spilled(&text.lines().collect::<Vec<_>>());
+        assert_eq!(
+            rows(found),
+            [
+                "Batches: 5 Memory Usage: 4145kB: 12000kB on disk 12000.000",
+                "Sort Method: external merge: 9320kB on disk 9320.000"
+            ]
+        );
+        assert!(spilled(&["Batches: 1  Memory Usage: 40kB"]).is_none());
     }
 }

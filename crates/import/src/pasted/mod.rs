@@ -55,6 +55,7 @@
 //! showplan    SQL Server's plan as XML, by what it warns of
 //! toolbar     statements of a request by Django's debug toolbar
 //! locks       locks with who holds them and who waits
+//! slots       replication slots of PostgreSQL
 //! plugins     performance data of monitoring plug-ins
 //! alike       statements that a log repeats with other values
 //!
@@ -131,6 +132,7 @@ mod said;
 mod sections;
 mod showplan;
 mod silences;
+mod slots;
 mod sockets;
 mod stacks;
 mod statements;
@@ -338,6 +340,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     let wide: Vec<&str> = wide.iter().map(String::as_str).collect();
     found.extend(databases::read(lines, &wide));
     found.extend(memory::read(lines));
+    found.extend(slots::read(lines, &wide));
     found.extend(digests::read(lines, &wide));
     let timed =
         |a: &Artefact| a.value("database.longest_s").is_some() || a.value("digest.count").is_some();
