@@ -3809,6 +3809,28 @@ fn sorts_on_disk_are_told_also_from_one_line() {
 }
 
 #[test]
+fn sums_of_fio_are_set_beside_each_other() {
+    check(&[
+        (
+            "compression on:\n   READ: io=9000MB, aggrb=300MB/s, minb=300MB/s, maxb=300MB/s, mint=30001msec, maxt=30001msec\ncompression off:\n   READ: io=27000MB, aggrb=900MB/s, minb=900MB/s, maxb=900MB/s, mint=30001msec, maxt=30001msec\n",
+            "unknown",
+            &[
+                "differ by 3 times",
+                "`READ, compression off` (900MB/s)",
+                "`READ, compression on` (300MB/s)",
+            ],
+            &["iostat -x", "perf c2c"],
+        ),
+        (
+            "Run status group 0 (all jobs):\n  WRITE: bw=12.5MiB/s (13.1MB/s), 12.5MiB/s-12.5MiB/s (13.1MB/s-13.1MB/s), io=376MiB (394MB), run=30001-30001msec\n",
+            "unknown",
+            &["12.5MiB/s"],
+            &["clat percentiles"],
+        ),
+    ]);
+}
+
+#[test]
 fn replication_slots_are_told_with_what_they_hold() {
     check(&[
         (
@@ -3831,6 +3853,27 @@ fn replication_slots_are_told_with_what_they_hold() {
             "unknown",
             &["none holds a transaction that is much older"],
             &["pg_stat_replication"],
+        ),
+    ]);
+}
+
+#[test]
+fn what_tools_compare_without_a_test_is_told_from_five_percent_on() {
+    check(&[
+        (
+            "Benchmark              Time       CPU    Time Old   Time New    CPU Old    CPU New\n------\nBM_push/threads:8   -0.4000   +0.0100        1000        600        900        909\nBM_pop              -0.0100   -0.0100         100         99        100         99\n",
+            "unknown",
+            &[
+                "of 2 benchmarks of two runs 1 changed",
+                "`BM_push/threads:8` (1000 -> 600, -40.0 %)",
+            ],
+            &["perf c2c", "in turns"],
+        ),
+        (
+            " name      before ns/iter  after ns/iter  diff ns/iter   diff %  speedup\n a::fetch  1,000           1,012                    12    1.20%   x 0.99\n",
+            "unknown",
+            &["none changed by 5 %"],
+            &["in turns", "prony run"],
         ),
     ]);
 }

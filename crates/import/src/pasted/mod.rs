@@ -16,6 +16,7 @@
 //! forms    tables of queues, calls and counters, a description each
 //! transfers progress of scp, rsync, wget and pv
 //! copies   runs of dd
+//! fio      sums of fio's runs
 //! columns  counters of the kernel as columns of a person's table
 //! curl     times of a request, in curl's words or a person's
 //! haproxy  `show activity`: a counter a line, with its parts by thread
@@ -34,6 +35,7 @@
 //! chains      one stack as a person lists it, for `dumps`
 //! begun       load generators without a result
 //! benchmarks  benchmarks of parts: redis, `openssl speed`
+//! benchcmp    benchmarks of two runs as tools compare them
 //! gobench     benchmarks of functions in Go
 //! pytest      the longest parts of tests
 //! memory      what redis says of its memory
@@ -80,6 +82,7 @@ mod alike;
 mod amounts;
 mod beans;
 mod begun;
+mod benchcmp;
 mod benchmarks;
 mod calls;
 mod cells;
@@ -98,6 +101,7 @@ mod executed;
 mod factors;
 mod failures;
 mod filelimits;
+mod fio;
 mod forms;
 mod generators;
 mod gobench;
@@ -324,6 +328,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(curl::meters(lines));
     found.extend(transfers::read(lines));
     found.extend(copies::read(lines));
+    found.extend(fio::read(lines));
     found.extend(haproxy::read(lines));
     let results = generators::without_intervals(lines);
     let results = results.as_slice();
@@ -332,6 +337,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(printed::of_sockets(lines));
     found.extend(begun::read(results));
     found.extend(benchmarks::read(lines));
+    found.extend(benchcmp::read(lines));
     found.extend(gobench::read(lines));
     found.extend(pytest::read(lines));
     found.extend(failures::read(results));
