@@ -3831,6 +3831,24 @@ fn sums_of_fio_are_set_beside_each_other() {
 }
 
 #[test]
+fn a_table_of_h1load_says_who_opens_a_connection_for_each_request() {
+    check(&[
+        (
+            "$ ./h1load -d 9 -c 200 -r 1 https://a.example/\n#     time conns tot_conn  tot_req      tot_bytes    err  cps  rps  bps   ttfb\n         1   200     1900     1700        14000      0 1k90 1k70 9M70 112.1m\n         2   200     3800     3600        32000      0 1k90 1k90 9M70 104.0m\n",
+            "unknown",
+            &["200 at a time", "1,900 responses a second", "112 ms"],
+            &["ecdsap256", "-reconnect", "without `-r 1`"],
+        ),
+        (
+            "#     time conns tot_conn  tot_req      tot_bytes    err  cps  rps  bps   ttfb\n         1    20       20    90000        14000      0   20 90k0 98M7 212.0u\n         2    20       20   180000        32000      0     0 90k0 98M7 210.0u\n",
+            "unknown",
+            &["h1load shows 90,000 responses"],
+            &["perf record"],
+        ),
+    ]);
+}
+
+#[test]
 fn replication_slots_are_told_with_what_they_hold() {
     check(&[
         (

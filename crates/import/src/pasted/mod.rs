@@ -23,6 +23,7 @@
 //!
 //! logs        wordings of messages, for `lines`
 //! generators  load generators without fixed wordings, and what a histogram of response times shows
+//! h1load      h1load's table
 //! commands    what a generator's command asks for
 //! failures    errors as load generators list them
 //! statuses    statuses of responses as they are counted, and heads of responses
@@ -106,6 +107,7 @@ mod forms;
 mod generators;
 mod gobench;
 mod growths;
+mod h1load;
 mod haproxy;
 mod interrupts;
 mod kinds;
@@ -333,6 +335,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     let results = generators::without_intervals(lines);
     let results = results.as_slice();
     found.extend(generators::read(results));
+    found.extend(h1load::read(results));
     found.extend(printed::of_a_generator(results));
     found.extend(printed::of_sockets(lines));
     found.extend(begun::read(results));
