@@ -3849,6 +3849,37 @@ fn a_table_of_h1load_says_who_opens_a_connection_for_each_request() {
 }
 
 #[test]
+fn a_control_groups_cache_is_told_from_the_memory_of_its_processes() {
+    check(&[
+        (
+            "cache 900000000\nrss 100000000\nmapped_file 4096\ntotal_cache 900000000\ntotal_rss 100000000\nhierarchical_memory_limit 1000341504\n",
+            "unknown",
+            &["90 % is page cache (858 MiB)", "95 MiB are of processes"],
+            &["inactive_file", "workingset_refault"],
+        ),
+        (
+            "$ grep -E '^(anon|file) ' memory.stat\nanon 900000000\nfile 20000000\nmemory.max: 1000341504\n",
+            "unknown",
+            &["858 MiB are of processes and 19 MiB page cache"],
+            &["memory.events", "heap dump"],
+        ),
+    ]);
+}
+
+#[test]
+fn what_the_doctor_of_redis_advises_is_told() {
+    check(&[(
+        "I have a few advices for you:\n\n- Your fsync policy is set to 'always'. It is very hard to get good performances with such a setup.\n- I detected a non zero amount of anonymous huge pages used by your process. This creates very serious latency events.\n",
+        "unknown",
+        &[
+            "`Your fsync policy is set to 'always'`",
+            "anonymous huge pages",
+        ],
+        &["LATENCY HISTORY", "transparent_hugepage"],
+    )]);
+}
+
+#[test]
 fn replication_slots_are_told_with_what_they_hold() {
     check(&[
         (

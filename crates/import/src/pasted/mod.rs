@@ -40,6 +40,8 @@
 //! gobench     benchmarks of functions in Go
 //! pytest      the longest parts of tests
 //! memory      what redis says of its memory
+//! doctor      what redis' doctors advise
+//! groupmemory what a control group counts as memory
 //! filelimits  limits of files of a process and of a shell
 //! mongostat   MongoDB a second a line
 //! descriptors how many files a process has open
@@ -95,6 +97,7 @@ mod curl;
 mod databases;
 mod descriptors;
 mod digests;
+mod doctor;
 mod dumps;
 mod durations;
 mod events;
@@ -106,6 +109,7 @@ mod fio;
 mod forms;
 mod generators;
 mod gobench;
+mod groupmemory;
 mod growths;
 mod h1load;
 mod haproxy;
@@ -349,6 +353,8 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     let wide: Vec<&str> = wide.iter().map(String::as_str).collect();
     found.extend(databases::read(lines, &wide));
     found.extend(memory::read(lines));
+    found.extend(doctor::read(lines));
+    found.extend(groupmemory::read(&named));
     found.extend(slots::read(lines, &wide));
     found.extend(digests::read(lines, &wide));
     let timed =
