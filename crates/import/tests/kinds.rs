@@ -3926,3 +3926,25 @@ fn what_tools_compare_without_a_test_is_told_from_five_percent_on() {
         ),
     ]);
 }
+
+#[test]
+fn websockets_are_left_out_of_response_times() {
+    check(&[
+        (
+            "10.0.0.1 - - [03/Feb/2026:11:49:25 +0000] \"GET /live HTTP/1.1\" 101 2945 \"-\" \"Mozilla\" rt=4000.5\n10.0.0.1 - - [03/Feb/2026:11:49:26 +0000] \"GET / HTTP/1.1\" 200 2945 \"-\" \"Mozilla\" rt=0.010\n",
+            "unknown",
+            &[
+                "1 of 2 logged requests have the status 101",
+                "4,001 s",
+                "longest of 1 logged requests took 10 ms",
+            ],
+            &["if=$timed", "message to its response"],
+        ),
+        (
+            "10.0.0.1 - - [03/Feb/2026:11:49:25 +0000] \"GET /live HTTP/1.1\" 101 2945 \"-\" \"Mozilla\"\n",
+            "unknown",
+            &["without times"],
+            &["awk '$9 != 101'"],
+        ),
+    ]);
+}

@@ -60,6 +60,9 @@ fn spread(artefact: &mut Artefact, name: &str, mut values: Vec<f64>) {
     }
 }
 
+/// The status with which a connection becomes a WebSocket's or another protocol's (RFC 9110 15.2.2).
+const SWITCHED: u16 = 101;
+
 /// `"GET /x HTTP/1.1" 200 512 "-" "agent" 0.123 0.120` and its kin.
 fn access_log(lines: &[&str]) -> Option<Artefact> {
     let mut found = artefact("access log", 0);
@@ -78,6 +81,12 @@ fn access_log(lines: &[&str]) -> Option<Artefact> {
         let status = request.status;
         found.add(&format!("access.status_{}xx", status / 100), 1.0);
         found.add(&format!("access.status_{status}"), 1.0);
+        // Its time is that for which the connection was open.
+        if status == SWITCHED {
+            found.add("access.switched", 1.0);
+            found.largest("access.switched_max_s", request.took_s.unwrap_or(0.0));
+            continue;
+        }
         requests.extend(request.took_s);
         if let (Some(took), Some(upstream)) = (request.took_s, request.upstream_s) {
             proxied_s += took;
@@ -90,9 +99,11 @@ fn access_log(lines: &[&str]) -> Option<Artefact> {
     if found.value("access.status_499").is_none() {
         found.figures.insert("access.status_499".into(), 0.0);
     }
-    found
-        .figures
-        .insert("access.timed".into(), requests.len() as f64 / n);
+    let answered = n - found.value("access.switched").unwrap_or(0.0);
+    if answered > 0.0 {
+        let timed = requests.len() as f64 / answered;
+        found.figures.insert("access.timed".into(), timed);
+    }
     if !upstreams.is_empty() {
         let of: f64 = upstreams.iter().sum();
         if proxied_s > 0.0 {
@@ -213,6 +224,11 @@ fn haproxy_log(lines: &[&str]) -> Option<Artefact> {
         found.begin_at(number);
         found.add("access.requests", 1.0);
         found.add(&format!("access.status_{}xx", status / 100), 1.0);
+        if status == SWITCHED {
+            found.add("access.switched", 1.0);
+            found.largest("access.switched_max_s", timers[4].max(0.0) / 1e3);
+            continue;
+        }
         if let Some(first) = flags.chars().next().filter(|c| *c != '-') {
             let second = flags.chars().nth(1).unwrap_or('-');
             found.add(&format!("haproxy.ended_{first}{second}"), 1.0);
