@@ -3948,3 +3948,44 @@ fn websockets_are_left_out_of_response_times() {
         ),
     ]);
 }
+
+#[test]
+fn two_runs_that_are_alike_show_no_change() {
+    let run = |rate: &str| {
+        format!(
+            "Summary:\n  Total:\t10.0 secs\n  Slowest:\t0.1000 secs\n  Fastest:\t0.0010 secs\n  Average:\t0.0050 secs\n  Requests/sec:\t{rate}\n\n"
+        )
+    };
+    let text = format!("Before:\n\n{}After:\n\n{}", run("9000.5"), run("9300.2"));
+    let finding = diagnose_pasted(&read(&text)).findings.remove(0);
+    assert_eq!(finding.cause, "unknown");
+    assert!(
+        finding
+            .why
+            .contains("9000.5 and 9300.2 responses a second, +3.3 %"),
+        "{}",
+        finding.why
+    );
+    assert!(finding.remedy.contains("in turns"), "{}", finding.remedy);
+}
+
+#[test]
+fn paragraphs_with_the_same_sums_are_compared() {
+    check(&[
+        (
+            "before the index\nWhole time: 61.5 seconds\nSlow pages: 44\n\nwith the index (built in 9s)\nWhole time: 3.0 seconds\nSlow pages: 2\n",
+            "unknown",
+            &[
+                "61.5 seconds under `before the index`",
+                "`Slow pages` (44 under",
+            ],
+            &["what differs between the two"],
+        ),
+        (
+            "**locked**\n\n| size | latency (ms) |\n|---|---|\n| 8 | 90.5 |\n| 64 | 120.5 |\n\n**split**\n\n| size | latency (ms) |\n|---|---|\n| 8 | 30.5 |\n| 64 | 100.0 |\n",
+            "unknown",
+            &["`size 8 latency (ms)` (90.5 -> 30.5)"],
+            &["what differs between the two"],
+        ),
+    ]);
+}

@@ -7,6 +7,7 @@ use super::readings::Held;
 use super::shown::row_text;
 use crate::Evidence;
 use crate::words::percent;
+use record::Reported;
 use record::pasted::{Artefact, Pasted, Row, StraceSummary, requests_in};
 use std::collections::BTreeMap;
 
@@ -472,7 +473,7 @@ fn loads(pasted: &Pasted) -> Option<Held> {
             b / a
         )
     } else {
-        return None;
+        return alike(before, after);
     };
     if let Some((a, b)) = figures("threads").filter(|(a, b)| a != b) {
         said += &format!(
@@ -483,6 +484,21 @@ fn loads(pasted: &Pasted) -> Option<Held> {
         said,
         "what differs between the two, one at a time, each several times in turn (`prony run` with it as a factor), and `perf record -g -p PID -- sleep 10` in both",
         0.5,
+        Vec::new(),
+    ))
+}
+
+/// Two runs of which neither the rate nor the typical response differs by more than two runs of the same may.
+fn alike(before: &Reported, after: &Reported) -> Option<Held> {
+    let rates = before.value("rate_per_s").zip(after.value("rate_per_s"))?;
+    let percent = (rates.1 / rates.0 - 1.0) * 100.0;
+    Some(changed(
+        format!(
+            "the two runs reached {:.1} and {:.1} responses a second, {percent:+.1} %: two runs of the same may differ by that, so that one of each shows no change",
+            rates.0, rates.1
+        ),
+        "more runs of both in turns for their spread (five and more; `prony run` with what changed as a factor says the difference with its interval), the generator on other cores (`taskset`); and what one request costs the server in both, which the load does not blur: CPU time by `perf stat -p PID -- sleep 10` and allocations by a profile, divided by the requests",
+        0.2,
         Vec::new(),
     ))
 }

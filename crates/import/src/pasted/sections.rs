@@ -3,7 +3,7 @@
 //!
 //! `running with localhost` above `complete: 45 in 2190ms`, `with 127.0.0.1` above `complete: 45 in 128ms`. The
 //! surprise is the heading, which has no form but that it holds no figure of its own and that what follows comes again
-//! elsewhere.
+//! elsewhere. Where even that is not so, paragraphs are parts in which all lines but the first come again.
 
 use super::about;
 use super::cells::comparison;
@@ -32,7 +32,10 @@ struct Section<'a> {
 
 /// What differs most between two parts, or what sentences say of before and after.
 pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
-    let sections = sections(lines);
+    let mut sections = sections(lines);
+    if sections.len() < 2 {
+        sections = paragraphs(lines);
+    }
     let mut rows: Vec<Row> = lines.iter().flat_map(|line| in_words(line)).collect();
     if (2..=MOST).contains(&sections.len()) {
         for (at, first) in sections.iter().enumerate() {
@@ -140,6 +143,47 @@ fn sections<'a>(lines: &[&'a str]) -> Vec<Section<'a>> {
     all
 }
 
+/// Lines below a paragraph's first that come again in each of them.
+const AGAIN: usize = 2;
+
+/// Paragraphs that have the same lines below their first, with figures in all of them.
+fn paragraphs<'a>(lines: &[&'a str]) -> Vec<Section<'a>> {
+    let mut all: Vec<Section<'a>> = Vec::new();
+    let mut begins = true;
+    for (number, line) in (1_u32..).zip(lines) {
+        let text = line.trim();
+        if text.is_empty() {
+            begins = true;
+            continue;
+        }
+        if std::mem::take(&mut begins) {
+            all.push(Section {
+                line: number,
+                heading: text,
+                ..Section::default()
+            });
+            continue;
+        }
+        let (kind, figures) = figures(text);
+        let Some(open) = all.last_mut().filter(|_| !figures.is_empty()) else {
+            return Vec::new();
+        };
+        for (place, figure) in figures.into_iter().enumerate() {
+            let key = (kind.clone(), place);
+            open.figures.entry(key).or_default().push(figure);
+        }
+    }
+    let alike = |a: &Section<'a>, b: &Section<'a>| a.figures.keys().eq(b.figures.keys());
+    let same = all.windows(2).all(|pair| alike(&pair[0], &pair[1]));
+    let short = all.iter().all(|s| s.heading.len() <= HEADING);
+    let enough = all.len() >= 2 && all[0].figures.len() >= AGAIN;
+    if same && short && enough {
+        all
+    } else {
+        Vec::new()
+    }
+}
+
 /// A line that stands above others as their name: with a colon or a mark of a heading, above a blank line, or a rule.
 pub(super) fn heading<'a>(lines: &[&'a str], at: usize) -> Option<&'a str> {
     let text = lines[at].trim();
@@ -174,6 +218,10 @@ fn figures(text: &str) -> (String, Vec<(f64, String)>) {
             bare.push((n, part.text.to_owned()));
         }
     }
+    // Cells of a table without a word are named by its head.
+    if kind.is_empty() && text.contains('|') {
+        return (String::new(), Vec::new());
+    }
     (
         kind.join(" "),
         if measured.is_empty() { bare } else { measured },
@@ -187,7 +235,10 @@ fn differs(first: &Section<'_>, second: &Section<'_>) -> Vec<Row> {
         let (b, after) = middle(second.figures.get(key)?.clone())?;
         let times = apart(a, b);
         (a.min(b) > 0.0 && times >= CHANGED).then(|| Row {
-            label: short(&key.0),
+            label: match key.0.as_str() {
+                "" => "the number".to_owned(),
+                words => short(words),
+            },
             place: short(&format!(
                 "{before} under `{}`, {after} under `{}`",
                 first.heading, second.heading
@@ -243,8 +294,24 @@ mod tests {
     }
 
     #[test]
+    fn paragraphs_with_the_same_lines_are_parts() {
+        let text = "cold\nTook in all: 41.5 seconds\nLate requests: 12\n\nwarm, after 10s\nTook in all: 4.0 seconds\nLate requests: 3\n";
+        assert_eq!(
+            rows(text),
+            [
+                "Took in all seconds: 41.5 seconds under `cold`, 4.0 seconds under `warm, after 10s`",
+                "Late requests: 12 under `cold`, 3 under `warm, after 10s`"
+            ]
+        );
+        let other = text.replace("Late requests: 3", "Failed ones: 3");
+        assert!(rows(&other).is_empty(), "{:?}", rows(&other));
+        assert!(rows(&text.replace("41.5 seconds", "long")).is_empty());
+    }
+
+    #[test]
     fn parts_without_the_same_lines_are_not_compared() {
         for text in [
+            "Before:\n\n| 8 | 90 |\n\nAfter:\n\n| 8 | 30 |\n",
             "Before:\n\nrate 12\n\nAfter:\n\nrate 13\n",
             "first:\n\nalpha 12\n\nsecond:\n\nbeta 40\n",
             "rate 12\nrate 40\n",
