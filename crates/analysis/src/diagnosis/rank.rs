@@ -574,13 +574,8 @@ fn hold<'a>(
     let here = gain_bound.filter(|_| cause.explains == Explains::Cpu);
     let here = here.map_or(0.0, |bound| bound * busy(scene));
     let behind = behind(cause, scene).and_then(|bound| {
-        let there = bound * busy_behind(cause, scene);
-        let both = if there >= SMALL_WORK {
-            bound
-        } else {
-            here + there
-        };
-        (here + there >= SMALL_WORK && own_worth < Worth::Measurable).then_some(both)
+        let both = (here + bound * busy_behind(cause, scene)).min(1.0);
+        (both >= SMALL_WORK && own_worth < Worth::Measurable).then_some(both)
     });
     let (gain_bound, worth) = match behind {
         Some(_) => (behind, Worth::Measurable),

@@ -480,6 +480,14 @@ fn what_is_written_at_a_position_is_no_log() {
             1_000,
             0.0,
         ),
+        // The same where nobody saw them opened.
+        (
+            (0..500)
+                .map(|n| file(&format!("{n:010}"), false, 0, 1))
+                .collect(),
+            0,
+            0.0,
+        ),
         // The positions are those of a file that requests open.
         (
             vec![

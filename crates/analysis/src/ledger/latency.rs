@@ -875,6 +875,7 @@ impl LatencyCase<'_> {
             ),
             "futex" => ("lock", LOCK_OR_CONDITION.to_owned()),
             "flock" => ("lock", "waiting for a file lock".to_owned()),
+            "semaphore" => ("lock", "waiting for a semaphore of System V".to_owned()),
             "sleep" => ("sleep", "asleep until a timer".to_owned()),
             "disk" => ("disk", "waiting for the disk".to_owned()),
             "file" => ("disk", "waiting for a file".to_owned()),

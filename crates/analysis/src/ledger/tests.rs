@@ -427,7 +427,8 @@ fn a_program_that_is_started_is_a_row_of_its_own() {
     assert_eq!((row.kind.as_str(), row.samples), ("started", 40));
     assert_eq!(row.label, "the program unpack, which is started anew");
     assert!(
-        row.place.starts_with("mostly compressing 75 %"),
+        row.place
+            .starts_with("mostly unpacking what is compressed 75 %"),
         "{}",
         row.place
     );

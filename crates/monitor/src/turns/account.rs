@@ -44,6 +44,8 @@ const LEAST_PERIOD_BURSTS: u64 = 3;
 const MISSED: f64 = 0.25;
 /// Rows of an account at most; what is rarer loses its stack and its waker, then its detail.
 const MOST_ROWS: usize = 80;
+/// Requests that a helper does in one stretch of work, at most: a batch that is synced at once.
+const MOST_AT_ONCE: usize = 64;
 /// Waits with a stack that tell where others alike waited.
 const LEAST_SAMPLED_WAITS: u64 = 20;
 /// So many where all of them have one stack.
@@ -611,6 +613,13 @@ impl<'a> Accountant<'a> {
     /// Whether a pool's work is the requests': when one of its threads is at work, a request is out of its reader's
     /// hands. Whoever only shares a lock with a reader is at something of its own, and is so when no request waits.
     fn serves(&self, tids: &BTreeSet<u32>, handed: &[(u64, u64)]) -> bool {
+        // Who only sleeps while requests wait took none of them.
+        let taken: usize = (tids.iter())
+            .map(|&tid| self.helpers.without_pause(tid).len())
+            .sum();
+        if taken * MOST_AT_ONCE < self.turns.len() {
+            return false;
+        }
         let begun = self.traced.begin_ns;
         let (mut work, mut covered) = (0, 0);
         for tid in tids {

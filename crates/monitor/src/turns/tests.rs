@@ -965,6 +965,31 @@ fn behind_an_event_loop_a_request_is_with_a_thread_of_the_pool_or_waits_for_one(
     assert_eq!(asleep.map(|p| p.total_ns), Some(3 * 800));
 }
 
+/// A thread that closes idle connections is woken once and sleeps, while requests wait for a lock.
+#[test]
+fn who_only_sleeps_while_requests_wait_took_none_of_them() {
+    let (sleeper, holder) = (SERVER + 4, SERVER + 5);
+    let mut tape = behind_a_loop("futex", Class::None, sleeper);
+    tape.wake(1_100, sleeper, SERVER, "futex");
+    tape.on(1_100, sleeper, 0);
+    tape.off(1_200, sleeper, "nanosleep", INTERRUPTIBLE, Class::None);
+    for turn in 0..200 {
+        let from = 2_000 + turn * 1_000;
+        if turn > 2 {
+            tape.arrive(from - 20, 1 + turn);
+            tape.read(from - 10, SERVER, 1 + turn);
+        }
+        tape.off(from, SERVER, "futex", INTERRUPTIBLE, Class::None);
+        tape.wake(from + 900, SERVER, holder, "futex");
+        tape.on(from + 900, SERVER, 0);
+        tape.write(from + 950, SERVER, 1 + turn);
+    }
+    tape.wake(210_000, sleeper, 0, "");
+    tape.on(210_000, sleeper, 0);
+    let threads = tape.account().threads.unwrap();
+    assert_ne!(threads.name, "t14", "{:#?}", threads.account.places);
+}
+
 #[test]
 fn a_pool_that_waits_for_a_reactor_of_its_own_server_waits_for_what_that_one_asked() {
     let (pool, reactor) = (SERVER + 4, SERVER + 5);

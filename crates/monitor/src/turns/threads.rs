@@ -39,6 +39,8 @@ pub(super) enum WaitKind {
     Child,
     Page,
     Flock,
+    /// One of System V, which processes share.
+    Semaphore,
     Poll,
     Accept,
     Send,
@@ -61,6 +63,7 @@ impl WaitKind {
             Self::Child => "child",
             Self::Page => "page",
             Self::Flock => "flock",
+            Self::Semaphore => "semaphore",
             Self::Poll => "poll",
             Self::Send => "send",
             Self::Accept | Self::Socket => "socket",
@@ -85,6 +88,7 @@ impl WaitKind {
             "poll" | "ppoll" | "select" | "pselect6" | "epoll_wait" | "epoll_pwait"
             | "epoll_pwait2" | "io_uring_enter" | "io_getevents" | "io_pgetevents" => Self::Poll,
             "flock" | "fcntl" => Self::Flock,
+            "semop" | "semtimedop" => Self::Semaphore,
             "wait4" | "waitid" => Self::Child,
             _ if call.starts_with("send") || call.starts_with("write") && in_socket => Self::Send,
             _ if call.starts_with("write") && class == Class::Pipe => Self::PipeWrite,
@@ -457,6 +461,7 @@ impl Builder<'_> {
             | WaitKind::PipeWrite
             | WaitKind::Unix
             | WaitKind::Flock
+            | WaitKind::Semaphore
             | WaitKind::Child => in_call,
             WaitKind::Udp
             | WaitKind::Poll

@@ -111,6 +111,7 @@ impl Words {
             W::Child,
             W::Page,
             W::Flock,
+            W::Semaphore,
             W::Poll,
             W::Send,
             W::Socket,

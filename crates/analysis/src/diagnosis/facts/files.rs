@@ -81,6 +81,10 @@ fn calls_of_lines(calls: &[CallStats], lines: f64) -> f64 {
     of_lines.map(|c| c.calls as f64).sum()
 }
 
+/// Files that requests make, and writes of each: fewer files, or more writes, may be logs.
+const MANY_MADE: u64 = 10;
+const WRITES_OF_MADE: u64 = 2;
+
 fn base(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
@@ -98,8 +102,15 @@ fn by_name(files: &[FileStats], calls: Option<&[CallStats]>, requests: f64, shee
     let opened: BTreeSet<&str> = (files.iter().filter(by_requests))
         .map(|f| base(&f.name))
         .collect();
+    // One file after the other is made, each with a name of its own: none of them is a log that goes on.
+    let made = |f: &&FileStats| f.writes > 0 && !f.append && f.writes <= WRITES_OF_MADE;
+    let number = files.iter().filter(made).count() as u64;
+    let are_made = number >= MANY_MADE && often(number);
     // Whoever writes a log does not read it.
-    let goes_on = |f: &&FileStats| !opened.contains(base(&f.name)) && 2 * f.reads < f.writes;
+    let goes_on = |f: &&FileStats| {
+        let own = are_made && made(f);
+        !own && !opened.contains(base(&f.name)) && 2 * f.reads < f.writes
+    };
     let log = |f: &&FileStats| f.writes > 0 && (f.append || goes_on(f));
     let temporary = |f: &&FileStats| f.writes > 0 && !log(f);
     let per_request = |n: u64| n as f64 / requests;

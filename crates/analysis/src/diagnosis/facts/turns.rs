@@ -52,7 +52,7 @@ const WAITS: [&str; 11] = [
     "name_server",
 ];
 /// Waits for other threads of the server: a lock, or a condition that they signal.
-const LOCKS: [&str; 3] = ["futex", "flock", "signalled"];
+const LOCKS: [&str; 4] = ["futex", "flock", "semaphore", "signalled"];
 /// Waits for data to be on a disk, or to come from one.
 const DISKS: [&str; 2] = ["sync", "disk"];
 const STALLS: [&str; 6] = [
@@ -168,7 +168,9 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     sheet.known("turn.limiter_share", limiter, SOURCE);
     let told_lock = share(&|p| {
         let told = p.told.and_then(|told| all_told.get(told as usize));
-        let locked = told.is_some_and(|told| told.state == ToldState::Lock);
+        // A latch that another one opens is a lock that nobody calls so.
+        let locked = |told: &Told| matches!(told.state, ToldState::Lock | ToldState::Result);
+        let locked = told.is_some_and(locked);
         p.place == Place::Blocked && (locked || stands(p, is_at_mutex)) && !in_pool(p)
     });
     sheet.known("turn.told_lock_share", told_lock, SOURCE);
