@@ -318,6 +318,13 @@ pub struct Told {
     pub owner: String,
 }
 
+impl Told {
+    /// Index of the innermost function of a script, which has its place behind its name; what is compiled in has none.
+    pub fn innermost_of_script(&self) -> Option<usize> {
+        self.frames.iter().position(|frame| frame.contains(" ("))
+    }
+}
+
 /// A line of a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SourceLine {

@@ -222,8 +222,8 @@ impl Works {
         let called = told.own.map_or(told.frames.len(), |own| own as usize + 1);
         let called = &told.frames[..called.min(told.frames.len())];
         // The innermost function of a script is the one whose line is told: what it calls is compiled in.
-        let innermost = told.frames.iter().position(|frame| frame.contains(" ("));
-        let is_innermost = told.own.is_none() || told.own.map(|own| own as usize) == innermost;
+        let innermost = told.innermost_of_script();
+        let is_innermost = told.own.is_none_or(|own| Some(own as usize) == innermost);
         let line = told.line.as_ref().filter(|_| is_innermost);
         let calling = line.map(|line| line.text.as_str());
         let mut of_kind = self.work.iter().filter(|w| w.kind == kind);

@@ -289,8 +289,7 @@ struct Met<'a> {
 impl<'a> Met<'a> {
     fn add(&mut self, told: &'a Told, samples: u64) {
         // What is compiled into an interpreter has a row of its own kind, or is the caller's.
-        let of_script = |frame: &&String| frame.contains(" (");
-        let Some(function) = told.frames.iter().find(of_script) else {
+        let Some(function) = told.innermost_of_script().map(|at| &told.frames[at]) else {
             return;
         };
         let of_rule = |rule: &&RowRule| rule.kinds.iter().any(|kind| works().scripted(told, kind));
@@ -378,8 +377,10 @@ fn add(text: &mut String, more: &str) {
 /// The line of a script that a thread is at.
 fn at_line(told: &Told) -> Option<Line<'_>> {
     let line = told.line.as_ref()?;
-    let own = told.own.and_then(|own| told.frames.get(own as usize));
-    let frame = own.or_else(|| told.frames.iter().find(|frame| frame.contains(" (")))?;
+    let own = told.own.map(|own| own as usize);
+    let frame = told
+        .frames
+        .get(own.or_else(|| told.innermost_of_script())?)?;
     let (_, place) = frame.trim_end_matches(')').split_once(" (")?;
     let file = place.rsplit_once(':').map_or(place, |(file, _)| file);
     Some((file, line))

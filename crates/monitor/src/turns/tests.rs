@@ -965,29 +965,67 @@ fn behind_an_event_loop_a_request_is_with_a_thread_of_the_pool_or_waits_for_one(
     assert_eq!(asleep.map(|p| p.total_ns), Some(3 * 800));
 }
 
-/// A thread that closes idle connections is woken once and sleeps, while requests wait for a lock.
+#[test]
+fn who_waits_at_a_semaphore_of_processes_waits_for_another_one() {
+    let mut tape = asleep(10);
+    tape.wake(900, SERVER, FOREIGN, "sendto");
+    tape.on(900, SERVER, 0);
+    tape.arrive(900, 1);
+    tape.read(1_000, SERVER, 1);
+    tape.off(1_100, SERVER, "semop", INTERRUPTIBLE, Class::None);
+    tape.wake(5_000, SERVER, FOREIGN, "semop");
+    tape.on(5_000, SERVER, 0);
+    tape.write(5_100, SERVER, 1);
+    let places = tape.account().account.places;
+    let waited = places.iter().find(|place| place.detail == "semaphore");
+    let waited = waited.map(|place| (place.place, place.total_ns, place.waker.as_str()));
+    assert!(
+        matches!(waited, Some((Place::Blocked, 3_900, waker)) if waker.starts_with("process")),
+        "{places:#?}"
+    );
+}
+
+/// A thread that closes idle connections is woken now and then and sleeps, while requests wait for a lock.
 #[test]
 fn who_only_sleeps_while_requests_wait_took_none_of_them() {
     let (sleeper, holder) = (SERVER + 4, SERVER + 5);
-    let mut tape = behind_a_loop("futex", Class::None, sleeper);
-    tape.wake(1_100, sleeper, SERVER, "futex");
-    tape.on(1_100, sleeper, 0);
-    tape.off(1_200, sleeper, "nanosleep", INTERRUPTIBLE, Class::None);
-    for turn in 0..200 {
+    let mut tape = asleep(10);
+    tape.off(20, sleeper, "futex", INTERRUPTIBLE, Class::None);
+    let others = SERVER + 6..SERVER + 20;
+    for other in others.clone() {
+        tape.off(20, other, "futex", INTERRUPTIBLE, Class::None);
+    }
+    for turn in 0..300 {
         let from = 2_000 + turn * 1_000;
-        if turn > 2 {
-            tape.arrive(from - 20, 1 + turn);
-            tape.read(from - 10, SERVER, 1 + turn);
+        tape.arrive(from - 20, 1 + turn);
+        tape.wake(from - 20, SERVER, FOREIGN, "sendto");
+        tape.on(from - 20, SERVER, 0);
+        tape.read(from - 10, SERVER, 1 + turn);
+        let of_sleep = turn % 100;
+        if of_sleep == 0 {
+            tape.wake(from - 5, sleeper, SERVER, "futex");
+            tape.on(from - 5, sleeper, 0);
+            tape.off(from - 4, sleeper, "nanosleep", INTERRUPTIBLE, Class::None);
         }
         tape.off(from, SERVER, "futex", INTERRUPTIBLE, Class::None);
+        if of_sleep == 99 {
+            tape.wake(from + 800, sleeper, 0, "");
+            tape.on(from + 800, sleeper, 0);
+            tape.off(from + 801, sleeper, "futex", INTERRUPTIBLE, Class::None);
+        }
         tape.wake(from + 900, SERVER, holder, "futex");
         tape.on(from + 900, SERVER, 0);
-        tape.write(from + 950, SERVER, 1 + turn);
+        tape.write(from + 910, SERVER, 1 + turn);
+        tape.off(from + 920, SERVER, epoll(), INTERRUPTIBLE, Class::None);
     }
-    tape.wake(210_000, sleeper, 0, "");
-    tape.on(210_000, sleeper, 0);
-    let threads = tape.account().threads.unwrap();
-    assert_ne!(threads.name, "t14", "{:#?}", threads.account.places);
+    let (mut traced, stacks) = tape.traced();
+    traced.names.insert(sleeper, "keep-alive".to_owned());
+    for other in others {
+        traced.names.insert(other, "worker".to_owned());
+    }
+    let turns = traced.account(&stacks);
+    let threads = turns.targets[0].threads.as_ref().expect("threads");
+    assert_eq!(threads.name, "t10", "{:#?}", threads.account.places);
 }
 
 #[test]
