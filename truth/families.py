@@ -82,17 +82,21 @@ SecDataDir {{own}}
 SecTmpDir {{own}}
 SecAuditLog {{own}}/audit.log
 {{rules}}"""
+
+
+def extensions(*names):
+    """Flags with which PHP has these, where it reads no configuration."""
+    return [part for name in names for part in ("-d", f"extension={name}")]
+
+
+OPCACHE = ["-d", "zend_extension=opcache"]
 # Extensions of PHP that MediaWiki asks for.
-WIKI = [part for name in ("mysqlnd", "mysqli", "ctype", "iconv", "fileinfo", "calendar", "posix", "dom", "xml", "xmlreader",
-                          "mbstring", "intl", "apcu") for part in ("-d", f"extension={name}")]
-SHOP = [part for name in ("ctype", "mbstring", "apcu", "igbinary", "redis") for part in ("-d", f"extension={name}")] + [
-    "-d", "zend_extension=opcache"]
-SYMFONY = [part for name in ("ctype", "iconv", "mbstring", "posix", "tokenizer", "xml", "dom", "simplexml", "pdo", "pdo_pgsql")
-           for part in ("-d", f"extension={name}")] + ["-d", "zend_extension=opcache"]
-LARAVEL = [part for name in ("ctype", "iconv", "mbstring", "tokenizer", "fileinfo", "mysqlnd", "pdo", "pdo_mysql")
-           for part in ("-d", f"extension={name}")] + ["-d", "zend_extension=opcache"]
-DOCTRINE = [part for name in ("ctype", "iconv", "mbstring", "tokenizer", "pdo", "pdo_pgsql", "apcu")
-            for part in ("-d", f"extension={name}")] + ["-d", "zend_extension=opcache"]
+WIKI = extensions("mysqlnd", "mysqli", "ctype", "iconv", "fileinfo", "calendar", "posix", "dom", "xml", "xmlreader", "mbstring",
+                  "intl", "apcu")
+SHOP = extensions("ctype", "mbstring", "apcu", "igbinary", "redis") + OPCACHE
+SYMFONY = extensions("ctype", "iconv", "mbstring", "posix", "tokenizer", "xml", "dom", "simplexml", "pdo", "pdo_pgsql") + OPCACHE
+LARAVEL = extensions("ctype", "iconv", "mbstring", "tokenizer", "fileinfo", "mysqlnd", "pdo", "pdo_mysql") + OPCACHE
+DOCTRINE = extensions("ctype", "iconv", "mbstring", "tokenizer", "pdo", "pdo_pgsql", "apcu") + OPCACHE
 THREADS = ["--worker-class=gthread", "--threads=16", "--keep-alive=60"]
 
 # What must be there, and the Debian package that brings it.
@@ -2730,9 +2734,9 @@ def radiograph(n, side):
 
 def fill_orthanc(port):
     def post(data):
-        connection = http.client.HTTPConnection("127.0.0.1", port)
-        connection.request("POST", "/instances", data)
-        return connection.getresponse().status
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+            connection.request("POST", "/instances", data)
+            return connection.getresponse().status
 
     pictures = [*(radiograph(n, SIDE) for n in range(SLICES)), radiograph(SLICES, LARGE_SIDE)]
     for picture in pictures:
