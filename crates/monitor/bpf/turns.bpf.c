@@ -94,7 +94,7 @@ struct event {
 	u8 class;
 	u8 flags;
 	u8 family;
-	u16 port;       // the target's own
+	u16 port;       // the target's own; number of the CPU of a switch
 	u16 peer_port;
 	char name[NAME]; // of the other thread; the peer's address
 };
@@ -705,6 +705,7 @@ int switched(u64 *ctx)
 	e->nr = w.nr;
 	e->class = w.class;
 	e->sk = w.sk;
+	e->port = bpf_get_smp_processor_id();
 	e->flags = left | came | (preempted ? PREEMPTED : 0) | (w.idle ? IDLE : 0);
 	// Whoever is not asked for: it ran instead.
 	bpf_core_read(e->name, NAME, left ? &next->comm : &prev->comm);

@@ -22,6 +22,8 @@ struct Tape {
     events: Vec<Event>,
     stacks: Stacks,
     green: bool,
+    /// Where threads come and leave from now on.
+    cpu: u16,
     to: u64,
 }
 
@@ -109,6 +111,7 @@ impl Tape {
                 came
             },
             kind: Kind::Switched as u8,
+            port: self.cpu,
             name: name(if left >= FOREIGN || came >= FOREIGN {
                 "other/1"
             } else {
@@ -576,6 +579,41 @@ fn a_lock_is_blocked_until_its_holder_wakes() {
     );
     let stack = target.account.places.iter().find_map(|place| place.stack);
     assert_eq!(stack, Some(7));
+}
+
+#[test]
+fn who_waits_for_a_cpu_waits_for_who_ran_there_longest() {
+    let (busy, brief, elsewhere) = (SERVER + 1, SERVER + 2, SERVER + 3);
+    let mut tape = asleep(10);
+    tape.cpu = 1;
+    tape.on(20, elsewhere, 0);
+    tape.cpu = 0;
+    tape.on(30, busy, 0);
+    tape.arrive(1_000, 1);
+    tape.wake(1_000, SERVER, FOREIGN, "sendto");
+    // The one that leaves it the CPU had it for a moment.
+    let over = |flags| Event {
+        flags,
+        ..Event::default()
+    };
+    tape.switch(1_900, busy, brief, over(LEFT | CAME | PREEMPTED));
+    tape.switch(1_950, brief, SERVER, over(LEFT | CAME | PREEMPTED));
+    tape.read(1_960, SERVER, 1);
+    // Whoever takes the CPU away from it is not who has it for most of the time.
+    tape.switch(2_000, SERVER, brief, over(LEFT | CAME | PREEMPTED));
+    tape.switch(2_100, brief, busy, over(LEFT | CAME | PREEMPTED));
+    tape.switch(2_800, busy, SERVER, over(LEFT | CAME | PREEMPTED));
+    tape.write(2_900, SERVER, 1);
+    tape.cpu = 1;
+    tape.off(3_000, elsewhere, "futex", INTERRUPTIBLE, Class::None);
+    check(
+        tape,
+        1,
+        &[
+            (Place::RunQueue, "thread t11", "", 950 + 800),
+            (Place::OnCpu, "", "", 10 + 40 + 100),
+        ],
+    );
 }
 
 /// Two processes of a database, each with a connection of its own; `waker` ends the poll of the first, in the midst of
@@ -1812,10 +1850,12 @@ fn behind_a_task(polled: bool) -> Tape {
     if polled {
         tape.off(60, third, epoll(), INTERRUPTIBLE, Class::None);
     }
+    tape.cpu = 1;
     tape.on(100, other, 0);
     tape.arrive(900, 1);
     tape.wake(1_950, reader, other, "futex");
     tape.off(2_000, other, "futex", INTERRUPTIBLE, Class::None);
+    tape.cpu = 0;
     tape.on(2_050, reader, 0);
     tape.read(2_060, reader, 1);
     tape.write(2_200, reader, 1);
@@ -2434,10 +2474,12 @@ fn a_program_that_is_started_for_a_request_has_its_time() {
     tape.request(1_000);
     tape.fork(1_100, SERVER, SHELL);
     tape.off(1_200, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    tape.cpu = 1;
     tape.on(1_300, SHELL, 0);
     tape.fork(1_400, SHELL, FILTER);
     // The shell waits for its filter, which works, waits for the disk and works again.
     tape.off(1_500, SHELL, "wait4", INTERRUPTIBLE, Class::None);
+    tape.cpu = 2;
     tape.on(1_600, FILTER, 0);
     tape.off(2_600, FILTER, "pread64", UNINTERRUPTIBLE, Class::None);
     tape.wake(3_000, FILTER, 0, "");

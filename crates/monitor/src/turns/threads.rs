@@ -125,7 +125,7 @@ pub(super) struct Wait {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Running,
-    /// Ready, and who ran instead; the CPU may have been idle, and only be slow to begin.
+    /// Ready, and who ran instead for most of it; the CPU may have been idle, and only be slow to begin.
     Ready {
         who: u32,
         idle: bool,
@@ -205,11 +205,44 @@ struct Open {
     dead: bool,
 }
 
+/// Who ran on a CPU, by name: when, and for how long before that.
+#[derive(Default)]
+struct Core {
+    since: u64,
+    ran: BTreeMap<u32, Vec<(u64, u64, u64)>>,
+}
+
+impl Core {
+    /// One of a name ran since the last switch.
+    fn ran(&mut self, who: u32, until: u64) {
+        let from = std::mem::replace(&mut self.since, until).min(until);
+        let runs = self.ran.entry(who).or_default();
+        let before = runs
+            .last()
+            .map_or(0, |(from, to, before)| before + (to - from));
+        runs.push((from, until, before));
+    }
+
+    /// The name that ran longest in a time; `None` where nobody is known to have.
+    fn mostly(&self, from: u64, to: u64) -> Option<u32> {
+        let until = |runs: &[(u64, u64, u64)], at: u64| {
+            let next = runs.partition_point(|(from, ..)| *from < at);
+            let last = next.checked_sub(1).and_then(|last| runs.get(last));
+            last.map_or(0, |(from, to, before)| before + at.min(*to) - from)
+        };
+        let within = |runs: &[(u64, u64, u64)]| until(runs, to) - until(runs, from);
+        let each = self.ran.iter().map(|(who, runs)| (within(runs), *who));
+        let longest = each.max_by_key(|(ns, _)| *ns)?;
+        (longest.0 > 0).then_some(longest.1)
+    }
+}
+
 struct Builder<'a> {
     traced: &'a Traced,
     names: &'a mut Names,
     calls: &'a HashMap<i32, &'static str>,
     open: HashMap<u32, Open>,
+    cores: HashMap<u16, Core>,
     threads: Threads,
     last_arrival: u64,
 }
@@ -227,6 +260,7 @@ impl Threads {
             names,
             calls,
             open: HashMap::new(),
+            cores: HashMap::new(),
             threads: Self::default(),
             last_arrival: 0,
         };
@@ -291,6 +325,9 @@ impl Builder<'_> {
         match event.kind() {
             Some(Kind::Arrived) => self.last_arrival = event.at_ns,
             Some(Kind::Switched) => {
+                let left = self.who_left(event);
+                let core = self.cores.entry(event.port).or_default();
+                core.ran(left, event.at_ns);
                 if event.has(LEFT) {
                     self.left(event);
                 }
@@ -377,18 +414,18 @@ impl Builder<'_> {
             who: 0,
             idle: false,
         };
-        let state = self.know(tid, event.other_tgid, from, unknown).state;
+        let open = self.know(tid, event.other_tgid, from, unknown);
+        let (state, since) = (open.state, open.since);
         let ended = match state {
-            State::Ready { who: 0, .. } => {
-                // The one who leaves ran until now; a target's own is named by the list of threads.
-                let who = if event.has(LEFT) {
-                    self.thread_name(event.tid, event.tgid)
-                } else {
-                    self.other(event.tid, event.tgid, event)
-                };
-                State::Ready {
-                    who,
-                    idle: event.tid == 0,
+            State::Ready { .. } => {
+                let core = self.cores.get(&event.port);
+                let who = core.and_then(|core| core.mostly(since, event.at_ns));
+                match who {
+                    Some(who) => State::Ready {
+                        who,
+                        idle: who == 0,
+                    },
+                    None => state,
                 }
             }
             state => state,
@@ -424,6 +461,16 @@ impl Builder<'_> {
             idle: false,
         };
         self.turn(event.tid, event.at_ns, State::Waiting(wait), ready);
+    }
+
+    /// Who ran until a switch; 0 where nobody did.
+    fn who_left(&mut self, event: &Event) -> u32 {
+        // Its name is in the event unless it is a target's, which the list of threads names.
+        if event.has(LEFT) {
+            self.thread_name(event.tid, event.tgid)
+        } else {
+            self.other(event.tid, event.tgid, event)
+        }
     }
 
     fn thread_name(&mut self, tid: u32, tgid: u32) -> u32 {

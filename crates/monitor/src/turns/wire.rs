@@ -121,6 +121,7 @@ pub(super) struct Event {
     pub class: u8,
     pub flags: u8,
     pub family: u8,
+    /// The target's own; number of the CPU of a switch.
     pub port: u16,
     pub peer_port: u16,
     /// Name of the other thread, or the peer's address.
