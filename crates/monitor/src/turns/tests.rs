@@ -700,10 +700,56 @@ fn who_waits_for_a_reactor_of_its_own_server_waits_for_what_that_one_asked() {
     // Through the hands of two threads, and back onto the CPU.
     assert_eq!(at(&target, Place::UpstreamUnread, peer, ""), 90);
     assert_eq!(time_at(&target, Place::Blocked), 30);
-    // Whoever signals without an answer has a lock or a condition.
+    // Whoever signals without an answer has a lock or a condition, from when it was itself woken on.
     let target = asked_by_a_library(false).account();
     assert_eq!(time_at(&target, Place::Upstream), 0);
-    assert_eq!(time_at(&target, Place::Blocked), 1_970);
+    assert_eq!(time_at(&target, Place::Blocked), 1_970 - 60);
+}
+
+/// A thread waits for another one, which sleeps, reads a file and signals; `other` is with a request of its own then.
+fn until_signalled(other: bool) -> TargetTurns {
+    let (one, by) = (SERVER + 2, SERVER + 3);
+    let mut tape = Tape::default();
+    tape.cpu = 1;
+    tape.on(5, by, 0);
+    if other {
+        tape.arrive(500, 2);
+        tape.read(510, by, 2);
+    }
+    tape.cpu = 0;
+    tape.off(10, one, "read", INTERRUPTIBLE, Class::Client);
+    tape.arrive(1_000, 1);
+    tape.wake(1_000, one, FOREIGN, "sendto");
+    tape.on(1_000, one, 0);
+    tape.read(1_000, one, 1);
+    tape.off(1_100, one, "futex", INTERRUPTIBLE, Class::None);
+    tape.cpu = 1;
+    tape.off(1_200, by, "nanosleep", INTERRUPTIBLE, Class::None);
+    tape.wake(2_200, by, 0, "");
+    tape.on(2_200, by, 0);
+    tape.off(2_300, by, "pread64", UNINTERRUPTIBLE, Class::None);
+    tape.wake(2_700, by, 0, "");
+    tape.on(2_700, by, 0);
+    tape.wake(3_000, one, by, "futex");
+    tape.cpu = 0;
+    tape.on(3_000, one, 0);
+    tape.write(3_100, one, 1);
+    if other {
+        tape.write(3_200, by, 2);
+    }
+    tape.account()
+}
+
+#[test]
+fn who_waits_for_a_thread_that_serves_nobody_waits_for_what_that_one_waits_for() {
+    let target = until_signalled(false);
+    assert_eq!(at(&target, Place::Blocked, "sleep", "timer"), 1_000);
+    assert_eq!(at(&target, Place::Blocked, "disk", "interrupt"), 400);
+    assert_eq!(time_at(&target, Place::OnCpu), 100 + 100 + 100 + 300 + 100);
+    assert_eq!(at(&target, Place::Blocked, "futex", "thread t13"), 0);
+    // One that serves another request meanwhile has a lock.
+    let target = until_signalled(true);
+    assert_eq!(at(&target, Place::Blocked, "futex", "thread t13"), 1_900);
 }
 
 #[test]

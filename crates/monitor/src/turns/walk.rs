@@ -512,6 +512,36 @@ impl<'a> Scene<'a> {
         None
     }
 
+    /// A wait of a turn's own thread that another one of its server ends, which is with no request itself: what that one
+    /// does meanwhile, where it works or waits for something outside. One that is with a request has a lock.
+    fn until_signalled(
+        &self,
+        (tid, piece): (u32, &Piece),
+        row: Row,
+        (from, to): (u64, u64),
+        give: &mut dyn FnMut(Row, u64, u64),
+    ) {
+        let wait = waited(piece).filter(|wait| wait.kind == WaitKind::Futex && wait.by != tid);
+        let is_told = |tid: &u32| self.told.contains(tid) || self.green.contains(tid);
+        let by = wait
+            .map(|wait| wait.by)
+            .filter(|by| !is_told(by) && !is_told(&tid));
+        let mut at = from;
+        for piece in by.map_or(&[][..], |by| self.pieces_of(by, from, to)) {
+            let (begin, end) = (piece.from.max(at), piece.to.min(to));
+            let found = by.filter(|_| piece.owner == NONE && is_at_something(piece));
+            give_some(give, row, at, begin);
+            give_some(
+                give,
+                found.map_or(row, |by| self.of_helper(by, piece)),
+                begin,
+                end,
+            );
+            at = end.max(at);
+        }
+        give_some(give, row, at, to);
+    }
+
     /// What a thread does in a part of its time, whoever that is for.
     pub(super) fn of_thread(&self, tid: u32, piece: &Piece) -> Row {
         match piece.state {
@@ -589,6 +619,9 @@ impl<'a> Scene<'a> {
                     let brought = blocked.then(|| self.brought_by_others(one.tid, piece));
                     match brought.flatten() {
                         Some(one) => self.until_brought(index, row, one, (begin, end), give),
+                        None if blocked => {
+                            self.until_signalled((one.tid, piece), row, (begin, end), give);
+                        }
                         None => give_some(give, row, begin, end),
                     }
                 }
@@ -736,7 +769,12 @@ impl<'a> Scene<'a> {
                     let row = self.blocked(Place::Blocked, &wait);
                     match self.brought_by_others(tid, piece) {
                         Some(one) => self.until_brought(index, row, one, (begin, end), give),
-                        None => self.meanwhile(index, row, begin, end, give),
+                        None => {
+                            let own = (tid, piece);
+                            let mut rest =
+                                |row, from, to| self.meanwhile(index, row, from, to, give);
+                            self.until_signalled(own, row, (begin, end), &mut rest);
+                        }
                     }
                 }
             }
@@ -851,6 +889,23 @@ impl<'a> Scene<'a> {
                 self.meanwhile(index, row, from, to, give);
             }
         }
+    }
+}
+
+/// Whether a thread works or waits for something outside: not for work, nor for what another thread has.
+fn is_at_something(piece: &Piece) -> bool {
+    match piece.state {
+        State::Running | State::Ready { .. } => true,
+        State::Waiting(wait) => matches!(
+            wait.kind,
+            WaitKind::Sleep
+                | WaitKind::Disk
+                | WaitKind::File
+                | WaitKind::Sync
+                | WaitKind::Page
+                | WaitKind::Flock
+                | WaitKind::Child
+        ),
     }
 }
 
