@@ -220,6 +220,9 @@ fn show_ledger(diagnosis: &Diagnosis) {
             "    {name}: {} ({:.1} {})",
             account.of, account.total, account.unit
         );
+        if let Some(branch) = &account.branch {
+            println!("      {}", branch.words());
+        }
         for row in &account.rows {
             let own = if row.own_work { "own" } else { "" };
             let cause = row.cause.as_deref().unwrap_or_default();

@@ -381,7 +381,10 @@ fn unlabelled(account: &Account, row: &Row) -> Finding {
         target: account.target.clone(),
         confidence: (1.0 - row.share_error / row.share).clamp(0.0, 1.0),
         status: Status::Supported,
-        why: format!("{what}. No rule of the catalogue knows it."),
+        why: format!(
+            "{what}. No rule of the catalogue knows it.{}",
+            for_whom(account)
+        ),
         evidence: rows.collect(),
         remedy: next_step(row),
         changes: Vec::new(),
@@ -431,10 +434,19 @@ fn fills_it(ledger: &Ledger, front: &str) -> Option<String> {
     let (account, row) = seen.max_by(|(_, a), (_, b)| a.share.total_cmp(&b.share))?;
     let share = percent(row.share);
     Some(format!(
-        " There {share} of {} is {}.",
+        " There {share} of {} is {}.{}",
         account.of,
-        placed(row)
+        placed(row),
+        for_whom(account)
     ))
+}
+
+/// The function that most of an account is for, as a sentence.
+fn for_whom(account: &Account) -> String {
+    let branch = account.branch.as_ref();
+    branch.map_or(String::new(), |branch| {
+        format!(" Of all, {}.", branch.words())
+    })
 }
 
 /// Functions of a cause's own rows that are named, and from which share of the account on.
@@ -903,7 +915,12 @@ fn nothing(
         None => ("its CPU time", kinds()),
     };
     if !doing.is_empty() {
-        finding.why = format!("{} Of {of}: {}.", sentence(&finding.why), doing.join(", "));
+        finding.why = format!(
+            "{} Of {of}: {}.{}",
+            sentence(&finding.why),
+            doing.join(", "),
+            account.map(for_whom).unwrap_or_default()
+        );
     }
     finding
 }

@@ -440,13 +440,13 @@ fn callers(all: &[&Frame], at: &Frame) -> String {
 
 /// Samples of reading from sockets by the functions above.
 #[derive(Default)]
-struct Read {
+pub(super) struct Read {
     samples: u64,
     below: BTreeMap<String, u64>,
 }
 
 impl Read {
-    fn add<'a>(&mut self, names: impl Iterator<Item = &'a str>, samples: u64) {
+    pub(super) fn add<'a>(&mut self, names: impl Iterator<Item = &'a str>, samples: u64) {
         self.samples += samples;
         // Recursion is one function.
         for name in names.collect::<BTreeSet<_>>() {
@@ -455,7 +455,7 @@ impl Read {
     }
 
     /// Functions on the way of all requests.
-    fn ways(self) -> BTreeSet<String> {
+    pub(super) fn ways(self) -> BTreeSet<String> {
         let least = (WAY * self.samples as f64).max(FEWEST_READ as f64);
         let below = self.below.into_iter();
         let ways = below.filter(|(_, samples)| *samples as f64 >= least);

@@ -320,6 +320,7 @@ impl LatencyCase<'_> {
             requests: concurrency,
             rows: self.rows(parts, n, concurrency),
             basis: Basis::Requests,
+            branch: None,
         })
     }
 
@@ -372,6 +373,7 @@ impl LatencyCase<'_> {
             requests: None,
             rows: self.rows(parts, turns.account.turns as f64, None),
             basis: Basis::Threads,
+            branch: None,
         })
     }
 

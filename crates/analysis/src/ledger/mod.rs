@@ -8,6 +8,7 @@
 //! names, and a large row that no rule knows is said as it is, so that it is never called healthy.
 
 mod beside;
+mod branch;
 mod cpu;
 mod label;
 mod latency;
@@ -23,7 +24,7 @@ mod told;
 mod types;
 
 pub(crate) use latency::is_name_server;
-pub use types::{Account, Basis, Ledger, Row, ServerLedger};
+pub use types::{Account, Basis, Branch, Ledger, Row, ServerLedger};
 
 pub(crate) use cpu::{NAMELESS, is_nameless, is_needless};
 pub(crate) use label::{bound, deciding, in_line, label, on_cpu, open_unjudged};

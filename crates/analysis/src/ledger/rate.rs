@@ -6,8 +6,8 @@
 //! that rest.
 
 use super::cpu::{CpuRow, cpu_rows};
-use super::types::{Account, Basis, Row};
-use super::{beside, need, started, told};
+use super::types::{Account, Basis, Branch, Row};
+use super::{beside, branch, need, started, told};
 use crate::diagnosis::{FactSet, cpu_wanted_by_itself};
 use crate::limit::core_list;
 use crate::observed::{Observed, TaskUse, timing_profile};
@@ -24,6 +24,8 @@ const FEWEST: u64 = 50;
 const ACTIVE: f64 = 0.02;
 /// Programs that are started for a request from which on they are told by themselves.
 const STARTS: f64 = 0.05;
+/// A row with this part of a branch is all of it, up to chance.
+const NEARLY: f64 = 0.9;
 /// Standard errors by which samples must fall short of the run time.
 const SURE: f64 = 3.0;
 
@@ -78,14 +80,12 @@ pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<Account, String> {
     let (started, stacks) = started::apart(server.filter(|_| starts >= Some(STARTS)), stacks);
     let parts = cpu_rows(profile, &stacks, server.map_or("", program_of));
     let turns = case.examination.and_then(|e| e.turns.as_ref());
-    let parts = match turns {
-        Some(turns) => {
-            let own = turns.targets.iter().filter(|t| t.target == case.target);
-            let ran: Vec<&PlaceTold> = own.flat_map(|t| &t.ran).collect();
-            told::divided(parts, &ran, &turns.told)
-        }
-        None => parts,
-    };
+    let own = turns.iter().flat_map(|turns| &turns.targets);
+    let own = own.filter(|t| t.target == case.target);
+    let ran: Vec<&PlaceTold> = own.flat_map(|t| &t.ran).collect();
+    let told = turns.map_or(&[][..], |turns| &turns.told);
+    let parts = told::divided(parts, &ran, told);
+    let branch = branch::branch(profile, &stacks, &ran, told);
     let parts = [parts, started::rows(profile, started)].concat();
     let seen = match scope {
         Scope::Used(run) => {
@@ -96,6 +96,15 @@ pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<Account, String> {
         Scope::Cores { .. } | Scope::Thread(_) => 1.0,
     };
     let mut account = scope.account(case, &parts, (samples, seen));
+    account.branch = branch.map(|branch| Branch {
+        share: branch.share * scope.part(seen),
+        ..branch
+    });
+    // A row that is all of it has its callers.
+    let shares = account.rows.iter().map(|row| row.share);
+    let largest = shares.reduce(f64::max).unwrap_or_default();
+    let is_row = |branch: &mut Branch| largest >= NEARLY * branch.share;
+    account.branch.take_if(is_row);
     need::measure(&mut account.rows, &case.facts.view(case.target));
     Ok(account)
 }
@@ -228,6 +237,15 @@ impl<'a> Scope<'a> {
         if known { own } else { of_target }
     }
 
+    /// What the samples are of the total, where they show `seen` of the run time.
+    fn part(&self, seen: f64) -> f64 {
+        seen * match self {
+            Scope::Cores { cores, own, .. } => own / cores.len() as f64,
+            Scope::Thread(task) => task.busy.min(1.0),
+            Scope::Used(_) => 1.0,
+        }
+    }
+
     /// `sampled`: samples, and the part of the run time that they show.
     fn account(&self, case: &CpuCase<'_>, parts: &[CpuRow], sampled: (u64, f64)) -> Account {
         let (of, whole, own, others) = match self {
@@ -261,7 +279,7 @@ impl<'a> Scope<'a> {
         };
         let (samples, seen) = sampled;
         let n = samples as f64;
-        let part = own / whole * seen;
+        let part = self.part(seen);
         let mut rows: Vec<Row> = parts
             .iter()
             .map(|p| {
@@ -316,6 +334,7 @@ impl<'a> Scope<'a> {
                 Scope::Used(_) => Basis::CpuUsed,
                 Scope::Cores { .. } | Scope::Thread(_) => Basis::Cpu,
             },
+            branch: None,
         }
     }
 }

@@ -50,6 +50,30 @@ pub struct Account {
     /// Whose time it divides, for scripts.
     #[serde(default)]
     pub basis: Basis,
+    /// Of an account of CPU: the function below which most of it is, whatever runs there; absent where no such
+    /// function has a name, or it is a row by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<Branch>,
+}
+
+/// A function with all that it calls.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Branch {
+    pub function: String,
+    /// Who calls it, the nearest first.
+    pub callers: Vec<String>,
+    /// Share of the account's total, 0 to 1.
+    pub share: f64,
+}
+
+impl Branch {
+    /// In words: `66 % is below draw < render < handle`.
+    pub fn words(&self) -> String {
+        let names = std::iter::once(&self.function).chain(&self.callers);
+        let names: Vec<&str> = names.map(String::as_str).collect();
+        let share = crate::words::percent(self.share);
+        format!("{share} is below {}", names.join(" < "))
+    }
 }
 
 /// Whose time an account divides.

@@ -38,6 +38,9 @@ fn table(name: &str, account: &Account, from: f64, style: Style) -> String {
     let total = format!("{} {}", number(account.total), account.unit);
     let head = format!("{name}: {}, {total}{requests}", account.of);
     let mut text = format!("{}\n", style.heading(&head));
+    if let Some(branch) = &account.branch {
+        text += &wrapped("  ", &branch.words(), 4);
+    }
     for row in account.rows.iter().filter(|r| r.share >= from) {
         text += &line(row);
     }
