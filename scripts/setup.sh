@@ -413,6 +413,7 @@ prometheus-alertmanager                   prometheus-alertmanager
 pgpool                                    pgpool2
 Orthanc                                   orthanc
 /usr/share/orthanc/plugins/libOrthancDicomWeb.so orthanc-dicomweb
+/usr/share/php/smarty4/Smarty.class.php   smarty4
 TABLE
 }
 

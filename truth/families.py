@@ -97,6 +97,7 @@ SHOP = extensions("ctype", "mbstring", "apcu", "igbinary", "redis") + OPCACHE
 SYMFONY = extensions("ctype", "iconv", "mbstring", "posix", "tokenizer", "xml", "dom", "simplexml", "pdo", "pdo_pgsql") + OPCACHE
 LARAVEL = extensions("ctype", "iconv", "mbstring", "tokenizer", "fileinfo", "mysqlnd", "pdo", "pdo_mysql") + OPCACHE
 DOCTRINE = extensions("ctype", "iconv", "mbstring", "tokenizer", "pdo", "pdo_pgsql", "apcu") + OPCACHE
+SMARTY = extensions("ctype", "mbstring", "tokenizer") + OPCACHE
 THREADS = ["--worker-class=gthread", "--threads=16", "--keep-alive=60"]
 
 # What must be there, and the Debian package that brings it.
@@ -278,6 +279,7 @@ NEEDS = {
                  "php-fpm php-apcu php-doctrine-orm php-mbstring php-pgsql php-symfony-cache"),
     "pgpool": (f"{PYTHON}/psycopg2/__init__.py", "gunicorn python3-psycopg2"),
     "orthanc": ("Orthanc", "orthanc orthanc-dicomweb"),
+    "smarty": ("/usr/share/php/smarty4/Smarty.class.php", "php-fpm php-mbstring smarty4"),
     "hsqldb": (HSQLDB[0], "libhsqldb-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
@@ -2761,6 +2763,19 @@ def orthanc(lab, settings, own):
     return ["Orthanc", write(own / "orthanc.json", json.dumps(options)), *extra(lab, settings)], {"HOME": str(own)}, False
 
 
+def smarty(lab, settings, own):
+    """PHP processes with pages that Smarty keeps in files, all of which were made before."""
+    for name in ("compiled", "kept"):
+        (own / name).mkdir()
+    place = lab.dir / "apps/smarty"
+    subprocess.run(["php", "-n", *SMARTY, str(place / "install.php"), str(own), *extra(lab, settings)], check=True,
+                   capture_output=True, text=True)
+    owned(lab, own)
+    settings |= {"index": str(place / "index.php"), "own": str(own)}
+    text = lab.fill((Path(__file__).parent / "configs/php-fpm.conf").read_text(), settings)
+    return ["php-fpm", "-F", "-n", "-y", write(own / "php-fpm.conf", text), *SMARTY, "-d", "display_errors=0"], {}, True
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2810,6 +2825,6 @@ COMMANDS = {
     "eclipselink": eclipselink, "happstack": happstack, "rspamd": rspamd,
     "freemarker": freemarker, "openidc": openidc, "mason": mason, "grape": grape, "debuginfod": debuginfod,
     "mitmproxy": mitmproxy, "alertmanager": alertmanager, "hsqldb": hsqldb, "doctrine": doctrine, "pgpool": pgpool,
-    "orthanc": orthanc,
+    "orthanc": orthanc, "smarty": smarty,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
