@@ -415,6 +415,7 @@ Orthanc                                   orthanc
 /usr/share/orthanc/plugins/libOrthancDicomWeb.so orthanc-dicomweb
 /usr/share/php/smarty4/Smarty.class.php   smarty4
 /usr/share/gocode/src/github.com/dgraph-io/badger/* golang-github-dgraph-io-badger-dev
+/usr/include/libwebsockets.h              libwebsockets-dev
 TABLE
 }
 

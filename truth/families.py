@@ -281,6 +281,7 @@ NEEDS = {
     "orthanc": ("Orthanc", "orthanc orthanc-dicomweb"),
     "smarty": ("/usr/share/php/smarty4/Smarty.class.php", "php-fpm php-mbstring smarty4"),
     "badger": (f"{GOPATH}/src/github.com/dgraph-io/badger/db.go", "golang-go golang-github-dgraph-io-badger-dev"),
+    "lws": ("/usr/include/libwebsockets.h", "gcc libc6-dev libwebsockets-dev"),
     "hsqldb": (HSQLDB[0], "libhsqldb-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
@@ -2826,6 +2827,6 @@ COMMANDS = {
     "eclipselink": eclipselink, "happstack": happstack, "rspamd": rspamd,
     "freemarker": freemarker, "openidc": openidc, "mason": mason, "grape": grape, "debuginfod": debuginfod,
     "mitmproxy": mitmproxy, "alertmanager": alertmanager, "hsqldb": hsqldb, "doctrine": doctrine, "pgpool": pgpool,
-    "orthanc": orthanc, "smarty": smarty, "badger": go_program("badger_app.go"),
+    "orthanc": orthanc, "smarty": smarty, "badger": go_program("badger_app.go"), "lws": c_program("lws_app.c", "websockets"),
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
