@@ -27,7 +27,7 @@ readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnish
     fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry etcd rabbitmq-server epmd
     ejabberd clickhouse-server kamailio prosody victoria-metrics dnsdist stunnel4 privoxy prometheus-pushgateway
     e2guardian clamav-daemon clamav-freshclam apt-cacher-ng rspamd prometheus-alertmanager
-    pgpool2 orthanc'
+    pgpool2 orthanc nutcracker'
 # Modules of Apache that their packages would enable.
 readonly modules='auth_openidc authz_svn dav dav_svn jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -416,6 +416,7 @@ Orthanc                                   orthanc
 /usr/share/php/smarty4/Smarty.class.php   smarty4
 /usr/share/gocode/src/github.com/dgraph-io/badger/* golang-github-dgraph-io-badger-dev
 /usr/include/libwebsockets.h              libwebsockets-dev
+nutcracker                                nutcracker
 TABLE
 }
 

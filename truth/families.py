@@ -282,6 +282,7 @@ NEEDS = {
     "smarty": ("/usr/share/php/smarty4/Smarty.class.php", "php-fpm php-mbstring smarty4"),
     "badger": (f"{GOPATH}/src/github.com/dgraph-io/badger/db.go", "golang-go golang-github-dgraph-io-badger-dev"),
     "lws": ("/usr/include/libwebsockets.h", "gcc libc6-dev libwebsockets-dev"),
+    "twemproxy": ("nutcracker", "nutcracker memcached nginx"),
     "hsqldb": (HSQLDB[0], "libhsqldb-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
@@ -2778,6 +2779,22 @@ def smarty(lab, settings, own):
     return ["php-fpm", "-F", "-n", "-y", write(own / "php-fpm.conf", text), *SMARTY, "-d", "display_errors=0"], {}, True
 
 
+def twemproxy(lab, settings, own):
+    """Before the servers of memcached at the ports `shards`, of which each has a name of its own, as is recommended."""
+    ports = lab.fill(settings["shards"], settings).split()
+    shards = "".join(f"    - 127.0.0.1:{port}:1 shard{n}\n" for n, port in enumerate(ports))
+    pool = lab.fill("""pages:
+  listen: 127.0.0.1:{{port}}
+  hash: fnv1a_64
+  distribution: ketama
+  preconnect: true
+  {{more=}}
+  servers:
+""", settings)
+    files = ["-c", write(own / "nutcracker.yml", pool + shards), "-o", str(own / "nutcracker.log"), "-p", str(own / "pid")]
+    return ["nutcracker", *files, "-a", "127.0.0.1", "-s", str(free_port()), *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2828,5 +2845,6 @@ COMMANDS = {
     "freemarker": freemarker, "openidc": openidc, "mason": mason, "grape": grape, "debuginfod": debuginfod,
     "mitmproxy": mitmproxy, "alertmanager": alertmanager, "hsqldb": hsqldb, "doctrine": doctrine, "pgpool": pgpool,
     "orthanc": orthanc, "smarty": smarty, "badger": go_program("badger_app.go"), "lws": c_program("lws_app.c", "websockets"),
+    "twemproxy": twemproxy,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
