@@ -166,6 +166,9 @@ pub enum Place {
     ListenQueue,
     /// The same, while more processes were started that accept.
     Starting,
+    /// Data was there, and the thread that reads this connection went to sleep in a poll that does not ask for it: the
+    /// server takes no more at present.
+    ReadPaused,
     /// Data was there and the thread asleep: until the thread was woken, and until a CPU that was idle ran it.
     WakeUp,
     /// A thread was ready and no CPU free for it; `detail` is who ran instead.

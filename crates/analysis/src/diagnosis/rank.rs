@@ -269,6 +269,9 @@ pub(crate) fn rank(
             _ => nothing(facts, station, verdict, none, account),
         };
         if first.cause == "none" {
+            if let Some(price) = price(&findings, catalogue) {
+                first.remedy = format!("{} {price}", sentence(&first.remedy));
+            }
             let tail = ledger.as_ref().and_then(long_tail);
             first.why.push_str(tail.as_deref().unwrap_or_default());
             let full = account.is_some_and(|a| a.basis == Basis::Cpu);
@@ -483,6 +486,30 @@ fn in_tail(ledger: &Ledger) -> Option<String> {
     ))
 }
 
+/// What takes this part of a healthy server's CPU is told with its price.
+const DEAR: f64 = 0.3;
+
+/// What would spare most of a healthy server's CPU though nothing is wrong: what was asked for is dear.
+fn price(findings: &[Finding], catalogue: &Catalogue) -> Option<String> {
+    let of_cpu = |finding: &&Finding| {
+        let cause = catalogue.cause(&finding.cause);
+        cause.is_some_and(|cause| cause.explains == Explains::Cpu)
+    };
+    let dear = findings
+        .iter()
+        .filter(|f| f.gain_bound >= Some(DEAR) && f.status == Status::Supported);
+    let bound = |finding: &&Finding| finding.gain_bound.unwrap_or_default();
+    let most = dear
+        .filter(of_cpu)
+        .max_by(|a, b| bound(a).total_cmp(&bound(b)))?;
+    Some(format!(
+        "At most {} is the price of what it was asked for ({}), and could be less: {}",
+        percent(bound(&most)),
+        most.cause,
+        most.remedy
+    ))
+}
+
 /// What is not known of the responses of a healthy server whose statuses nobody but its clients could read.
 fn unread(facts: &FactSet) -> &'static str {
     let of = |name| facts.view("").value(name);
@@ -551,6 +578,9 @@ fn next_step(row: &Row) -> String {
         "disk" | "sync" => format!("Look at which file it is and on which disk: {place}."),
         "client" => "Look at what happens after the server's last write: a small last segment that is held back \
                      (Nagle), a window that is full, loss, or the round trip itself. `ss -ti` on its host shows it."
+            .to_owned(),
+        "read_paused" => "Look at what the server has a fixed number of for requests (tables, buffers, slots, a limit of \
+                          streams or requests at a time): its loop sleeps while these wait."
             .to_owned(),
         "unanswered" => "Look at who reads only some of the connections: a server that serves one at a time, or whose \
                          threads each hold one. More threads, or a loop over all connections, serve the others."

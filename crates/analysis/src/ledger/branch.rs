@@ -8,6 +8,7 @@ use super::cpu::{self, Read};
 use super::types::Branch;
 use crate::diagnosis::work::{frames, works};
 use record::{Frame, PlaceTold, Profile, Stack, Told};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A branch has at least this part of the samples.
@@ -23,7 +24,16 @@ const WAY: usize = 64;
 #[derive(Default)]
 struct Below {
     samples: u64,
-    by: BTreeMap<String, (u64, u64, Vec<String>)>,
+    by: BTreeMap<String, Function>,
+}
+
+#[derive(Default)]
+struct Function {
+    samples: u64,
+    /// Of the stack that has most of them: its samples, how deep the function lies there, and who calls it.
+    most: u64,
+    depth: usize,
+    callers: Vec<String>,
 }
 
 impl Below {
@@ -37,12 +47,12 @@ impl Below {
                 continue;
             }
             let known = self.by.entry((*name).to_owned()).or_default();
-            known.0 += samples;
-            if samples > known.1 {
-                known.1 = samples;
+            known.samples += samples;
+            if samples > known.most {
                 let above = path[at.saturating_sub(WAY)..at].iter().rev();
                 let above = above.filter(|caller| *caller != name).take(CALLERS);
-                known.2 = above.map(|caller| (*caller).to_owned()).collect();
+                (known.most, known.depth) = (samples, at);
+                known.callers = above.map(|caller| (*caller).to_owned()).collect();
             }
         }
     }
@@ -51,14 +61,16 @@ impl Below {
     fn narrowest(&self, is_way: impl Fn(&str) -> bool) -> Option<Branch> {
         let most = |samples: u64| samples as f64 >= MOST * self.samples as f64;
         // Where threads begin is no place of work.
-        let wide = self.by.iter().filter(|(name, (samples, _, callers))| {
-            most(*samples) && !callers.is_empty() && !is_way(name)
-        });
-        let (function, (samples, _, callers)) = wide.min_by_key(|(_, (samples, ..))| *samples)?;
+        let wide = self
+            .by
+            .iter()
+            .filter(|(name, one)| most(one.samples) && !one.callers.is_empty() && !is_way(name));
+        let narrow = wide.min_by_key(|(_, one)| (one.samples, Reverse(one.depth)));
+        let (function, one) = narrow?;
         Some(Branch {
             function: function.clone(),
-            callers: callers.clone(),
-            share: *samples as f64 / self.samples as f64,
+            callers: one.callers.clone(),
+            share: one.samples as f64 / self.samples as f64,
         })
     }
 }

@@ -27,12 +27,13 @@ pub(super) const LEAVES: [&str; 11] = [
 /// Kinds of waits that say less of what is waited for; they too are met where they are.
 const NAMELESS_WAITS: [&str; 4] = ["other", "channel", "condition", HIDDEN];
 /// Kinds of rows of requests that wait until somebody takes them.
-const QUEUES: [&str; 3] = [QUEUE, "listen_queue", "unanswered"];
+const QUEUES: [&str; 4] = [QUEUE, "listen_queue", "read_paused", "unanswered"];
 /// Kinds of rows of what is on its way, to a client or to a server behind.
 pub(super) const ON_THE_WAY: [&str; 5] = ["client", "path", "receiving", "sending", "upstream"];
 /// Kinds of rows of requests that wait for others, for a CPU, or for nothing.
-const IN_LINE: [&str; 16] = [
+const IN_LINE: [&str; 17] = [
     QUEUE,
+    "read_paused",
     "receiving",
     "listen_queue",
     "starting",

@@ -523,6 +523,7 @@ impl LatencyCase<'_> {
                 Place::Hidden if place.detail == NOT_READ => service.queued_ns += ns,
                 Place::ListenQueue
                 | Place::Starting
+                | Place::ReadPaused
                 | Place::RunQueue
                 | Place::OtherTurns
                 | Place::OthersBlocked
@@ -752,6 +753,11 @@ impl LatencyCase<'_> {
                 "waiting to be accepted, while more processes are started".to_owned(),
                 true,
             ),
+            Place::ReadPaused => (
+                "read_paused",
+                "there, and not asked for: the server takes no more at a time".to_owned(),
+                false,
+            ),
             Place::WakeUp => ("wake_up", "waking the thread that reads".to_owned(), true),
             Place::RunQueue => ("run_queue", "waiting for a CPU".to_owned(), true),
             Place::OtherTurns => (
@@ -936,6 +942,11 @@ impl LatencyCase<'_> {
         let tries =
             |told: &Told| told::tries_a_lock(told) || (asleep && told::is_near_a_lock(told));
         self.told(place).is_some_and(tries)
+    }
+
+    /// Whether the lock that it sleeps before is one on a file or of a session, by the functions that take it.
+    pub(super) fn tries_a_file(&self, place: &PlaceTime) -> bool {
+        self.tries_a_lock(place) && self.told(place).is_some_and(told::is_near_a_file)
     }
 
     /// Whether it waits for a lock that only one holds, by the functions of its runtime or of its library.

@@ -147,6 +147,11 @@ pub(crate) fn tries_a_lock(examination: &Examination, place: &record::PlaceTime)
     LatencyCase::of(examination).is_some_and(|case| case.tries_a_lock(place))
 }
 
+/// Whether that lock is one on a file or of a session.
+pub(crate) fn tries_a_file(examination: &Examination, place: &record::PlaceTime) -> bool {
+    LatencyCase::of(examination).is_some_and(|case| case.tries_a_file(place))
+}
+
 /// The time of a target's requests by whom they wait for; `None` where too few turns were traced.
 pub(crate) fn service(examination: &Examination, target: &str) -> Option<Service> {
     LatencyCase::of(examination)?.service(target)

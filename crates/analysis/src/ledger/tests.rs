@@ -125,6 +125,7 @@ fn every_kind_of_a_row_is_a_kind_of_work() {
 fn causes_name_rows_that_exist() {
     let of_places = [
         "listen_queue",
+        "read_paused",
         "starting",
         "stopped",
         "wake_up",
@@ -321,6 +322,74 @@ fn what_one_function_does_with_those_it_calls_is_known_together() {
     assert_eq!(below(false), ["rules", "rules", "rules"]);
     // What all requests pass is no place of work.
     assert_eq!(below(true), ["", "", ""]);
+}
+
+fn branch_of(stacks: &[(&[&str], u64)], ran: &[PlaceTold], told: &[Told]) -> Option<Branch> {
+    let profile = profile(stacks);
+    let all: Vec<(&Stack, u64)> = profile.stacks.iter().map(|s| (s, s.weight)).collect();
+    super::branch::branch(&profile, &all, &ran.iter().collect::<Vec<_>>(), told)
+}
+
+#[test]
+fn most_of_the_time_is_below_the_narrowest_function_that_still_has_half_of_it() {
+    let path = [
+        "app:main",
+        "app:handle",
+        "libmap.so:draw",
+        "libmap.so:shapes",
+    ];
+    let (bounds, read) = (
+        [&path[..], &["libgdal.so:get"]].concat(),
+        [&path[..], &["kernel:vfs_read"]].concat(),
+    );
+    let other = ["app:main", "app:handle", "libpng.so:write"];
+    let log = ["app:main", "app:log_line"];
+    let stacks: [(&[&str], u64); 4] = [(&bounds, 33), (&read, 21), (&other, 26), (&log, 20)];
+    let found = branch_of(&stacks, &[], &[]).unwrap();
+    assert_eq!(found.words(), "54 % is below shapes < draw < handle < main");
+    // What requests are read below is on the way of all of them, and threads begin somewhere.
+    let way = ["app:main", "app:handle", "kernel:tcp_recvmsg"];
+    let parts = [(&other[..], 45), (&way[..], 5), (&log[..], 50)];
+    assert_eq!(branch_of(&parts, &[], &[]).unwrap().function, "log_line");
+    let parts = [(&other[..], 45), (&way[..], 15), (&log[..], 40)];
+    assert_eq!(branch_of(&parts, &[], &[]), None);
+    // Neither few samples nor addresses tell.
+    assert_eq!(branch_of(&[(&log, 49)], &[], &[]), None);
+    let nameless = ["app:main", "app:app+0x10", "app:app+0x20"];
+    assert_eq!(branch_of(&[(&nameless, 100)], &[], &[]), None);
+}
+
+#[test]
+fn of_an_interpreter_the_functions_of_its_scripts_are_the_branches() {
+    let frames = |names: &[&str]| Told {
+        runtime: "cpython".to_owned(),
+        state: ToldState::Running,
+        frames: names.iter().map(|&name| name.to_owned()).collect(),
+        ..Told::default()
+    };
+    let (app, flush) = ("view (app.py:3)", "flush (orm.py:9)");
+    let told = [
+        frames(&["time.sleep", "compare (orm.py:40)", flush, app]),
+        frames(&["insert (orm.py:60)", flush, app]),
+        frames(&["render (page.py:7)", app]),
+    ];
+    let ran: Vec<PlaceTold> = (0..)
+        .zip([40, 25, 35])
+        .map(|(told, samples)| PlaceTold {
+            place: Place::OnCpu,
+            told,
+            samples,
+        })
+        .collect();
+    let eval = ["python3:main", "python3:_PyEval_EvalFrameDefault"];
+    let poll = ["python3:main", "kernel:do_epoll_wait"];
+    let stacks: [(&[&str], u64); 2] = [(&eval, 80), (&poll, 20)];
+    let found = branch_of(&stacks, &ran, &told).unwrap();
+    assert_eq!(found.function, flush);
+    assert_eq!(found.callers, [app]);
+    assert!((found.share - 0.65 * 0.8).abs() < 1e-9, "{found:?}");
+    // Where looks are too few, nothing is known of its scripts, and its own functions say nothing.
+    assert_eq!(branch_of(&stacks, &ran[1..2], &told), None);
 }
 
 /// In Go most stacks begin in one function of the runtime, and not so many that it were the program's own beginning.
@@ -1216,6 +1285,7 @@ fn account(rows: &[(&str, f64, bool)]) -> Account {
         unit: "us/request".to_owned(),
         requests: None,
         rows: rows.collect(),
+        branch: None,
     }
 }
 

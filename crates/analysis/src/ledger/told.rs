@@ -155,6 +155,17 @@ pub(super) fn is_near_a_lock(told: &Told) -> bool {
     near.any(|frame| is_of_lock(bare(function_of(frame))))
 }
 
+/// Whether one of the innermost functions names a file or a session.
+pub(super) fn is_near_a_file(told: &Told) -> bool {
+    let mut near = told.frames.iter().take(NEAR_A_LOCK);
+    near.any(|frame| {
+        let frame = frame.to_ascii_lowercase();
+        ["session", "file", "flock"]
+            .iter()
+            .any(|word| frame.contains(word))
+    })
+}
+
 /// Words of the row of those.
 pub(super) const UNTIL_TRIED: &str = "asleep until a lock is tried again";
 /// A loop that tries a lock sleeps in the function that takes it, or in a helper of that.

@@ -325,6 +325,38 @@ fn in_an_event_loop_a_request_waits_for_the_one_before() {
     );
 }
 
+/// A loop with room for one request at a time: it answers that of connection 1 after a timer, and does not poll for 2.
+#[test]
+fn a_loop_that_sleeps_though_data_is_there_does_not_ask_for_it() {
+    let mut tape = asleep(10);
+    tape.request(1_000);
+    tape.arrive(10_000, 2);
+    for (off, on) in [(20_000, 300_000), (320_000, 600_000)] {
+        tape.off(off, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+        tape.wake(on, SERVER, 0, "");
+        tape.on(on, SERVER, 0);
+    }
+    tape.write(610_000, SERVER, 1);
+    tape.read(620_000, SERVER, 2);
+    tape.write(650_000, SERVER, 2);
+    let target = tape.account();
+    assert_eq!(time_at(&target, Place::ReadPaused), 590_000);
+    assert_eq!(time_at(&target, Place::WakeUp), 0);
+    // The loop has just gone to sleep: what comes then ends that.
+    let mut tape = asleep(10);
+    tape.request(1_000);
+    tape.write(5_000, SERVER, 1);
+    tape.arrive(9_000, 2);
+    tape.off(10_000, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    tape.wake(30_000, SERVER, 0, "");
+    tape.on(40_000, SERVER, 0);
+    tape.read(41_000, SERVER, 2);
+    tape.write(50_000, SERVER, 2);
+    let target = tape.account();
+    assert_eq!(time_at(&target, Place::ReadPaused), 0);
+    assert_eq!(time_at(&target, Place::WakeUp), 30_000);
+}
+
 #[test]
 fn what_ended_before_the_part_that_is_asked_for_is_left_out() {
     let mut tape = asleep(10);

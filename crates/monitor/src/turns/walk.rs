@@ -57,6 +57,8 @@ const ALWAYS_TAKEN: u64 = 4_096;
 
 /// Threads through whose hands an answer goes at most: who reads it, who makes something of it, who waits for that.
 const MOST_HANDS: usize = 3;
+/// A poll that begins this long after data came, ns, has looked at its socket since.
+const SURELY_SEEN_NS: u64 = 50_000;
 
 /// What a turn waits for while no thread works for it.
 #[derive(Clone, Copy, Debug)]
@@ -338,6 +340,11 @@ impl<'a> Scene<'a> {
         let green = self.green.contains(&turn.reader);
         if !pinned && !green {
             from = self.after_the_turn_before(index, from, to, give);
+        }
+        if pinned && !green {
+            let until = paused_until(pieces, from).min(to);
+            give_some(give, Row::at(Place::ReadPaused), from, until);
+            from = from.max(until);
         }
         let full = self.full_of(turn, |full| if green { &full.busy } else { &full.polling });
         let mut at = from;
@@ -907,6 +914,18 @@ fn is_at_something(piece: &Piece) -> bool {
                 | WaitKind::Child
         ),
     }
+}
+
+/// Until when the thread of a connection does not ask for data that came at `from`: a poll that asked for it would have
+/// ended at once. 0 where it always did.
+fn paused_until(pieces: &[Piece], from: u64) -> u64 {
+    let later = |piece: &&Piece| polls(piece) && piece.from >= from + SURELY_SEEN_NS;
+    pieces
+        .iter()
+        .filter(later)
+        .map(|piece| piece.to)
+        .max()
+        .unwrap_or(0)
 }
 
 /// Whether hidden time of that detail is at nothing that sockets tell of.

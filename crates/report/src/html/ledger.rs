@@ -2,7 +2,7 @@
 //! place.
 
 use crate::number::{Number, Source, Unit};
-use analysis::{Account, Ledger, Row};
+use analysis::{Account, Branch, Ledger, Row};
 use serde::Serialize;
 
 /// Narrower segments carry no label, as a share of the bar.
@@ -19,6 +19,8 @@ pub struct AccountView {
     total: Option<Number>,
     unit: String,
     requests: Option<Number>,
+    /// What most of it is below.
+    branch: Option<String>,
     rows: Vec<RowView>,
     /// Pointer of the account in the document.
     at: String,
@@ -63,6 +65,7 @@ fn view(name: &str, account: &Account, at: &str, source: &Source) -> AccountView
         unit: account.unit.clone(),
         requests: source.number(&format!("{at}/requests"), Unit::Plain),
         rows: rows.collect(),
+        branch: account.branch.as_ref().map(Branch::words),
         at: at.to_owned(),
     }
 }

@@ -561,7 +561,12 @@ fn explained(
     let name = "traffic.explained_share";
     // A queue for a thread or a place in the process does not explain itself.
     let view = sheet.set.view(front);
-    let queues = ["listen_queue", "no_free_thread", "others_blocked"];
+    let queues = [
+        "listen_queue",
+        "read_paused",
+        "no_free_thread",
+        "others_blocked",
+    ];
     let queues = queues.map(|place| view.value(&format!("turn.{place}_share")).unwrap_or(0.0));
     let seen = service.and_then(|s| {
         let whole = s.alone_ns + s.sending_ns + s.queued_ns + s.client_ns + s.hidden_ns;

@@ -3,7 +3,9 @@
 //! The surprise: a place at which no turn was is 0 where turns were traced, and unknown where they were not.
 
 use super::{Material, Sheet};
-use crate::ledger::{is_at_limiter, is_at_mutex, is_in_pool, is_name_server, tries_a_lock};
+use crate::ledger::{
+    is_at_limiter, is_at_mutex, is_in_pool, is_name_server, tries_a_file, tries_a_lock,
+};
 use record::{Examination, Nanos, Place, PlaceTime, TargetTurns, Told, ToldState};
 
 const SOURCE: &str = "turns: sockets and threads, traced";
@@ -17,8 +19,9 @@ const OWN_SHARE: &str = "script.own_share";
 /// Runtimes that tell libraries from the application.
 const SCRIPTS: [&str; 4] = ["cpython", "php", "perl", "ruby"];
 /// Places with their names in facts.
-const PLACES: [(&str, Place); 10] = [
+const PLACES: [(&str, Place); 11] = [
     ("listen_queue", Place::ListenQueue),
+    ("read_paused", Place::ReadPaused),
     ("run_queue", Place::RunQueue),
     ("other_turns", Place::OtherTurns),
     ("others_blocked", Place::OthersBlocked),
@@ -157,10 +160,12 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         p.place == Place::Blocked && (locks || tried(p))
     });
     sheet.known("turn.lock_share", lock, SOURCE);
+    let tried = |p: &PlaceTime| stands(p, tries_a_file);
     sheet.known("turn.tried_lock_share", share(&tried), SOURCE);
     let sync = share(&|p| p.place == Place::Blocked && DISKS.contains(&p.detail.as_str()));
     sheet.known("turn.sync_share", sync, SOURCE);
-    let asleep = share(&|p| p.place == Place::Blocked && p.detail == "sleep" && !tried(p));
+    let asleep = |p: &PlaceTime| p.place == Place::Blocked && p.detail == "sleep";
+    let asleep = share(&|p| asleep(p) && !stands(p, tries_a_lock));
     sheet.known("turn.sleep_share", asleep, SOURCE);
     let in_pool = |p: &PlaceTime| stands(p, is_in_pool);
     sheet.known("turn.pool_share", share(&in_pool), SOURCE);
