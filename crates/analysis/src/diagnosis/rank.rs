@@ -195,6 +195,9 @@ pub(crate) fn rank(
         let seen = ledger.as_ref().and_then(|ledger| match held.cause {
             cause if cause.tail => in_tail(ledger),
             cause if cause.whole => fills_it(ledger, front),
+            cause if cause.rows == ["upstream"] && held.finding.target == front => {
+                stands_behind(ledger)
+            }
             cause if cause.rows.iter().any(|kind| kind == "compiled") => {
                 most_of_it(ledger, cause, &held.finding.target, front)
             }
@@ -442,6 +445,23 @@ fn fills_it(ledger: &Ledger, front: &str) -> Option<String> {
         placed(row),
         for_whom(account)
     ))
+}
+
+/// What most of the wait for a server behind is there, where that was traced and it is no work that every server does.
+fn stands_behind(ledger: &Ledger) -> Option<String> {
+    let account = ledger.latency.as_ref()?;
+    let behind = account.rows.iter();
+    let behind = behind.filter(|row| !row.server.is_empty() && row.kind != "rest");
+    let row = behind.max_by(|a, b| a.share.total_cmp(&b.share))?;
+    let told = !row.own_work && matters(account, row);
+    told.then(|| {
+        format!(
+            " Of {} {} is {}.",
+            account.of,
+            percent(row.share),
+            placed(row)
+        )
+    })
 }
 
 /// The function that most of an account is for, as a sentence.
@@ -1126,8 +1146,8 @@ pub fn fact_text(value: f64, unit: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Account, Finding, Row, lead, untold};
-    use crate::diagnosis::Station;
+    use super::{Account, Finding, Ledger, Row, Status, lead, price, stands_behind, untold};
+    use crate::diagnosis::{Station, catalogue};
     use crate::ledger::Basis;
 
     fn station() -> Station {
@@ -1174,5 +1194,54 @@ mod tests {
         // What is worth no change leads nobody, nor what explains only a part of the row.
         assert_eq!(order(0.3, 0.8, false), ["queue", "sleep"]);
         assert_eq!(order(0.3, 0.35, true), ["queue", "sleep"]);
+    }
+
+    #[test]
+    fn a_wait_for_a_server_behind_says_what_most_of_it_is_there() {
+        let told = |share: f64, own_work: bool| {
+            let row = |server: &str, share: f64, own_work: bool| Row {
+                kind: "disk".to_owned(),
+                label: format!("in {server}: waiting for the disk"),
+                place: "write (store.py:9)".to_owned(),
+                server: server.to_owned(),
+                share,
+                own_work,
+                ..Row::default()
+            };
+            stands_behind(&Ledger {
+                latency: Some(Account {
+                    of: "the mean response time".to_owned(),
+                    rows: vec![row("", 0.9, false), row("app", share, own_work)],
+                    ..Account::default()
+                }),
+                ..Ledger::default()
+            })
+        };
+        let text =
+            " Of the mean response time 60 % is in app: waiting for the disk (write (store.py:9)).";
+        assert_eq!(told(0.6, false).as_deref(), Some(text));
+        assert_eq!(told(0.6, true), None);
+        assert_eq!(told(0.2, false), None);
+    }
+
+    #[test]
+    fn a_healthy_server_says_what_it_was_asked_for_and_is_dear() {
+        let of = |cause: &str, bound: f64, status| {
+            let finding = Finding {
+                cause: cause.to_owned(),
+                gain_bound: Some(bound),
+                remedy: "Level 1.".to_owned(),
+                status,
+                ..untold("web", &station(), None)
+            };
+            price(&[finding], catalogue())
+        };
+        let text = "At most 68 % is the price of what it was asked for (compression_level), and could be less: Level 1.";
+        let supported = of("compression_level", 0.68, Status::Supported);
+        assert_eq!(supported.as_deref(), Some(text));
+        assert_eq!(of("compression_level", 0.29, Status::Supported), None);
+        assert_eq!(of("compression_level", 0.68, Status::Suspected), None);
+        // A wait is no price.
+        assert_eq!(of("lock_contention", 0.68, Status::Supported), None);
     }
 }
