@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each test file uses some of them")]
 
 use analysis::{
-    Account, Calibrated, CallChange, Change, Diagnosis, Evidence, FactValue, Finding, Held,
+    Account, Branch, Calibrated, CallChange, Change, Diagnosis, Evidence, FactValue, Finding, Held,
     JudgedBy, Ledger, Metric, NextLimit, Plan, Proof, ProofRatio, Row, RuledOut, Station, Status,
     TrialPlan, Unseen, WhatIf,
 };
@@ -323,6 +323,11 @@ fn ledger() -> Ledger {
                 ),
                 row("idle", "idle: nothing was there to do", 0.04, ""),
             ],
+            branch: Some(Branch {
+                function: "ngx_event_pipe".into(),
+                callers: vec!["ngx_http_upstream_process_upstream".into()],
+                share: 0.71,
+            }),
         }),
         latency: Some(Account {
             basis: analysis::Basis::Requests,
@@ -332,6 +337,7 @@ fn ledger() -> Ledger {
             unit: "us".into(),
             requests: Some(64.0),
             rows: waits.into_iter().chain([client]).collect(),
+            branch: None,
         }),
         tail: None,
         servers: Vec::new(),
