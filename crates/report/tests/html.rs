@@ -257,6 +257,7 @@ fn a_diagnosis_is_on_the_page() {
         "<del>- proxy_buffers 8 4k;</del>",
         "<ins>+ proxy_buffers 4 128k;</ins>",
         "/etc/nginx/nginx.conf:31 (http)",
+        "71 % is below ngx_event_pipe &lt; ngx_http_upstream_process_upstream",
         "true, but not worth changing",
         "Proof: proved.",
         "class=\"interval\"",
