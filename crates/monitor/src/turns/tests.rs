@@ -741,8 +741,10 @@ fn who_waits_for_a_reactor_of_its_own_server_waits_for_what_that_one_asked() {
 /// A thread waits for another one, which sleeps, reads a file and signals; `other` is with a request of its own then.
 fn until_signalled(other: bool) -> TargetTurns {
     let (one, by) = (SERVER + 2, SERVER + 3);
-    let mut tape = Tape::default();
-    tape.cpu = 1;
+    let mut tape = Tape {
+        cpu: 1,
+        ..Tape::default()
+    };
     tape.on(5, by, 0);
     if other {
         tape.arrive(500, 2);
