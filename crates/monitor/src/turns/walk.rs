@@ -519,8 +519,8 @@ impl<'a> Scene<'a> {
         None
     }
 
-    /// A wait of a turn's own thread that another one of its server ends, which is with no request itself: what that one
-    /// does meanwhile, where it works or waits for something outside. One that is with a request has a lock.
+    /// A wait of a turn's own thread that another one of its server ends, which is with no request itself: what that
+    /// one does meanwhile, where it works or waits for something outside. One that is with a request has a lock.
     fn until_signalled(
         &self,
         (tid, piece): (u32, &Piece),
