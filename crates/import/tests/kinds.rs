@@ -3989,3 +3989,165 @@ fn paragraphs_with_the_same_sums_are_compared() {
         ),
     ]);
 }
+
+#[test]
+fn commands_of_hyperfine_differ_by_more_than_they_vary() {
+    let two = "Benchmark 1: app --all\n  Time (mean \u{b1} \u{3c3}):      1.200 s \u{b1}  0.050 s    [User: 0.300 s, System: 0.060 s]\n  Range (min \u{2026} max):    1.100 s \u{2026}  1.300 s    10 runs\n\nBenchmark 2: app --one\n  Time (mean \u{b1} \u{3c3}):     400.0 ms \u{b1}  30.0 ms    [User: 300.0 ms, System: 60.0 ms]\n  Range (min \u{2026} max):    380.0 ms \u{2026} 500.0 ms    10 runs\n";
+    let finding = diagnose_pasted(&read(two)).findings.remove(0);
+    for word in [
+        "3 times as long",
+        "`app --all` (1.200 s",
+        "30 % of that in CPU",
+    ] {
+        assert!(finding.why.contains(word), "`{word}` of {}", finding.why);
+    }
+    assert!(finding.remedy.contains("importtime"), "{}", finding.remedy);
+    let alike = two.replace("400.0 ms \u{b1}  30.0 ms", "1.150 s \u{b1} 0.040 s");
+    let finding = diagnose_pasted(&read(&alike)).findings.remove(0);
+    assert!(finding.why.contains("no more than they vary"));
+}
+
+#[test]
+fn steps_of_a_request_are_told_with_their_statements() {
+    check(&[
+        (
+            "GET http://a.example/orders  12.0  900.5  +0.0  2 sql  1.5\n  Rendering: orders/index  200.0  880.0  +12.0\n    Rendering: orders/_line  40.0  40.0  +20.0 3 sql  2.0\n    Rendering: orders/_line  41.0  41.0  +60.0 3 sql  2.0\n    Rendering: orders/_line  39.0  39.0  +101.0 4 sql  2.5\n",
+            "unknown",
+            &[
+                "900 ms sends 12 statements",
+                "`Rendering: orders/_line` (3 times, 10 statements and 120.0 ms in all)",
+            ],
+            &["includes", "N+1"],
+        ),
+        (
+            "GET http://a.example/  12.0  900.5  +0.0\n  Executing: show  20.0  880.0  +12.0 1 sql  2.0\n    Net::HTTP GET /x  860.0  860.0  +20.0\n",
+            "unknown",
+            &["`Net::HTTP GET /x` (860 ms itself"],
+            &["calls of other services"],
+        ),
+    ]);
+}
+
+#[test]
+fn pings_without_an_answer_are_counted() {
+    let answer = "Reply from 10.0.0.1: bytes=32 time=2ms TTL=64\n";
+    let lost = "Request timed out.\n";
+    let every = [answer, answer, answer, lost].concat().repeat(3);
+    let chance = [answer, lost, answer, answer, answer, answer, lost, answer].concat();
+    for (text, says) in [
+        (
+            every.as_str(),
+            ["3 of 12 pings", "(25 %)", "about every 4th"],
+        ),
+        (
+            chance.as_str(),
+            ["2 of 8 pings", "(25 %)", "no queue grows"],
+        ),
+        (
+            "64 bytes from 10.0.0.1: icmp_seq=1 ttl=64 time=2.5 ms\nno answer yet for icmp_seq=2\n64 bytes from 10.0.0.1: icmp_seq=3 ttl=64 time=1.5 ms\n",
+            ["1 of 3 pings", "33.3 %", "1.5 to 2.5 ms"],
+        ),
+    ] {
+        let finding = diagnose_pasted(&read(text)).findings.remove(0);
+        for word in says {
+            assert!(finding.why.contains(word), "`{word}` of {}", finding.why);
+        }
+        assert!(finding.remedy.contains("over a cable"));
+    }
+}
+
+#[test]
+fn a_pods_own_group_is_no_container() {
+    check(&[
+        (
+            "POD     NAME      CPU(cores)   MEMORY(bytes)\nweb-1             100m         300Mi\nweb-1   app       90m          250Mi\nweb-1   sidecar   8m           40Mi\n",
+            "unknown",
+            &[
+                "`web-1` (100m and 300Mi without a name, 98m and 290Mi by the 2 with one)",
+                "counts them twice",
+                "of 2 containers app (9 %)",
+            ],
+            &["container!="],
+        ),
+        (
+            "NAME    CPU(cores)   MEMORY(bytes)\nweb-1   100m         300Mi\nweb-2   300m         300Mi\n",
+            "unknown",
+            &["of 2 containers web-2 (30 %)"],
+            &["nr_throttled"],
+        ),
+    ]);
+}
+
+#[test]
+fn times_that_a_closed_loop_has_no_room_for_are_corrected_ones() {
+    let run = |latency: &str| {
+        format!(
+            "Running 20s test @ http://a.example\n  2 threads and 4 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency   {latency}    70.00%\n    Req/Sec     2.00k   100.00     3.00k    70.00%\n  80000 requests in 20.00s, 10.00MB read\nRequests/sec:   4000.00\n"
+        )
+    };
+    let finding = diagnose_pasted(&read(&run("  1.50s     1.00s     4.00s ")))
+        .findings
+        .remove(0);
+    for word in ["80,000 responses of 1,500 ms", "1 ms were left", "4,000 ms"] {
+        assert!(finding.why.contains(word), "`{word}` of {}", finding.why);
+    }
+    assert!(finding.remedy.contains("wrk2"), "{}", finding.remedy);
+    let plain = diagnose_pasted(&read(&run("  0.98ms    0.10ms  200.00ms")))
+        .findings
+        .remove(0);
+    assert!(!plain.why.contains("no room"), "{}", plain.why);
+}
+
+#[test]
+fn clocks_and_counts_that_mislead_are_told() {
+    check(&[
+        (
+            "usecs : count distribution\n 0 -> 1 : 40 |****|\n 9007199254740992 -> 18014398509481983 : 0 | |\n 18014398509481984 -> 36028797018963967 : 3 | |\n",
+            "unknown",
+            &["3 of 43 values", "no time reaches"],
+            &["another version of the kernel"],
+        ),
+        (
+            "$ strace -c -p 7\n% time     seconds  usecs/call     calls    errors syscall\n------ ----------- ----------- --------- --------- ----------------\n 60.00    0.000600          60        10           epoll_wait\n 40.00    0.000400          40        10           read\n------ ----------- ----------- --------- --------- ----------------\n100.00    0.001000                    20           total\n",
+            "unknown",
+            &["all 20 calls together took 1 ms", "10 of them such as wait"],
+            &["strace -c -w"],
+        ),
+    ]);
+}
+
+#[test]
+fn what_never_comes_to_rest_is_told() {
+    check(&[
+        (
+            "controller_runtime_reconcile_total{controller=\"x\",result=\"requeue\"} 900\ncontroller_runtime_reconcile_total{controller=\"x\",result=\"success\"} 100\n",
+            "unknown",
+            &["of 1,000 reconciles of a controller 900"],
+            &["resourceVersion"],
+        ),
+        (
+            "controller_runtime_reconcile_total{controller=\"x\",result=\"error\"} 900\ncontroller_runtime_reconcile_total{controller=\"x\",result=\"success\"} 100\n",
+            "unknown",
+            &["900 failed"],
+            &["kubectl logs"],
+        ),
+        (
+            "Active connections: 3\nserver accepts handled requests\n 10 10 20\nReading: 0 Writing: 1 Waiting: 2\n\nActive connections: 8\nserver accepts handled requests\n 20 20 30\nReading: 0 Writing: 6 Waiting: 2\n",
+            "unknown",
+            &["(Writing) went from 1 to 6"],
+            &["after a minute without requests"],
+        ),
+        (
+            "[9:0x1] 9000 ms: Mark-Compact 510.0 (530.0) -> 505.5 (531.0) MB, pooled: 2 MB, 310.5 / 0.00 ms (average mu = 0.200, current mu = 0.100) allocation failure;\n",
+            "unknown",
+            &["had 10 % of the time lately", "506 MB", "up to 310"],
+            &["what retains them"],
+        ),
+        (
+            " Bitmap Heap Scan on docs  (actual time=410.2..410.2 rows=0 loops=1)\n   ->  Bitmap Index Scan on docs_tags  (actual time=410.1..410.1 rows=0 loops=1)\n Execution Time: 411.0 ms\n",
+            "unknown",
+            &["finds no row and takes 410 ms"],
+            &["gin_clean_pending_list", "REINDEX"],
+        ),
+    ]);
+}

@@ -33,6 +33,7 @@ pub(super) fn between(pasted: &Pasted) -> Vec<Held> {
     held.extend(timers(pasted));
     held.extend(benchmarks(pasted));
     held.extend(transfers(pasted));
+    held.extend(connections_of_nginx(pasted));
     held
 }
 
@@ -341,6 +342,32 @@ fn benchmarks(pasted: &Pasted) -> Option<Held> {
             vec![Evidence::new("redis.test_s", b, "s", Some(a), "redis-benchmark")],
         )
     })
+}
+
+/// nginx' status twice: connections that a response keeps and that were not there before.
+fn connections_of_nginx(pasted: &Pasted) -> Option<Held> {
+    let (before, after) = last_two(pasted, |a| a.value("nginx.writing").is_some())?;
+    let (first, second) = (
+        before.value("nginx.writing")?,
+        after.value("nginx.writing")?,
+    );
+    if second < first + 2.0 {
+        return None;
+    }
+    Some(changed(
+        format!(
+            "between the two statuses of nginx connections in a response (Writing) went from {first:.0} to {second:.0}: as many requests are at work, or have no end"
+        ),
+        "the status once more after a minute without requests: what is in Writing still never ends; which they are: `ss -tnp` by their peers, `error_log ... debug` for the last line of such a request, `gdb -p PID -batch -ex bt` on a worker; then without the module, script or subrequest that the location uses, one by one, and with `proxy_buffering` and its files on and off",
+        0.45,
+        vec![Evidence::new(
+            "nginx.writing",
+            second,
+            "",
+            Some(first),
+            "stub_status",
+        )],
+    ))
 }
 
 /// Bytes of HTTP/2's window of flow control where nobody sets it larger (RFC 9113 6.9.2).

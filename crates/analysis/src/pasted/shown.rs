@@ -49,6 +49,7 @@ pub(super) fn add(pasted: &Pasted, facts: &mut FactSet) {
         }
         None => part_of_a_load(facts),
     }
+    closed_loop(pasted, facts);
     calls(pasted, facts);
 }
 
@@ -294,6 +295,43 @@ fn generator(load: &Reported, facts: &mut FactSet) {
     }
 }
 
+/// What a generator's mean is of the time that its connections had for a response, with one request at a time on each.
+fn closed_loop(pasted: &Pasted, facts: &mut FactSet) {
+    let whole = pasted.loads.iter().map(|load| {
+        let ms = |name: &str| load.value(name).map(|ns| ns / 1e6);
+        let figures = ["connections", "duration_s", "requests"].map(|name| load.value(name));
+        (figures, ms("latency_ns.mean"), ms("latency_ns.max"))
+    });
+    let parts = pasted.artefacts.iter().map(|run| {
+        let figures = ["connections", "duration_s", "requests"];
+        let figures = figures.map(|name| run.value(&format!("load.{name}")));
+        let ms = |name: &str| run.value(name).map(|s| s * 1e3);
+        (figures, ms("load.mean_s"), ms("load.max_s"))
+    });
+    for (figures, mean, longest) in whole.chain(parts) {
+        let ([Some(connections), Some(s), Some(requests)], Some(mean)) = (figures, mean) else {
+            continue;
+        };
+        let possible = connections * s * 1e3 / requests.max(1.0);
+        for (name, value) in [
+            ("connections", connections),
+            ("requests", requests),
+            ("mean_ms", mean),
+            ("longest_ms", longest.unwrap_or(mean)),
+            ("possible_ms", possible),
+            ("beyond", mean / possible.max(f64::MIN_POSITIVE)),
+        ] {
+            facts.known(
+                "",
+                &format!("seen.closed.{name}"),
+                value,
+                "a load generator",
+            );
+        }
+        return;
+    }
+}
+
 /// A run in which no response came at all, and beside it one of the same text in which some did.
 fn without_a_response(loads: &[Reported], facts: &mut FactSet) {
     let none = |l: &&Reported| l.value("requests") == Some(0.0) && l.value("duration_s").is_some();
@@ -390,6 +428,21 @@ fn statuses(load: &Reported, facts: &mut FactSet) {
     }
 }
 
+/// Calls that may wait as long as they like.
+const WAITING: [&str; 11] = [
+    "nanosleep",
+    "clock_nanosleep",
+    "poll",
+    "ppoll",
+    "select",
+    "pselect6",
+    "epoll_wait",
+    "epoll_pwait",
+    "futex",
+    "wait4",
+    "waitid",
+];
+
 /// Calls that read a clock.
 const CLOCKS: [&str; 4] = ["clock_gettime", "gettimeofday", "time", "clock_gettime64"];
 
@@ -415,6 +468,10 @@ fn calls(pasted: &Pasted, facts: &mut FactSet) {
                 .filter(|r| CLOCKS.contains(&r.call.as_str()))
         };
         let asked: u64 = clocks().map(|r| r.calls).sum();
+        let waits = summary.rows.iter();
+        let waits = waits.filter(|r| WAITING.contains(&r.call.as_str()));
+        let waits: u64 = waits.map(|r| r.calls).sum();
+        facts.known("", "seen.strace_c.waiting_calls", waits as f64, "strace -c");
         let seconds =
             |rows: &mut dyn Iterator<Item = &CallCount>| -> f64 { rows.map(|r| r.seconds).sum() };
         let (of_clocks, whole) = (seconds(&mut clocks()), seconds(&mut summary.rows.iter()));
@@ -423,6 +480,7 @@ fn calls(pasted: &Pasted, facts: &mut FactSet) {
             ("clock_calls", asked as f64),
             ("clock_share", asked as f64 / all as f64),
             ("clock_time_share", of_clocks / whole.max(f64::MIN_POSITIVE)),
+            ("whole_ms", whole * 1e3),
         ] {
             facts.known("", &format!("seen.strace_c.{name}"), n, "strace -c");
         }
@@ -920,8 +978,12 @@ fn of_tools(text: &str, pasted: &Pasted) -> String {
     let whole = pasted.loads.first().map(|l| l.tool.as_str());
     let part = || {
         let mut parts = pasted.artefacts.iter().filter(|a| !a.tool.contains(' '));
-        let found = parts.find(|a| a.figures.keys().any(|n| n.starts_with("load.")));
-        found.map(|a| a.tool.as_str())
+        let found = parts.find(|a| a.figures.keys().any(|n| n.starts_with("load.")))?;
+        // Figures of another one beside it are not its own.
+        let counts = |a: &Artefact| a.value("load.requests").is_some();
+        let mut others = pasted.artefacts.iter();
+        let two = counts(found) && others.any(|a| a.tool != found.tool && counts(a));
+        (!two).then_some(found.tool.as_str())
     };
     let generator = whole.or_else(part).unwrap_or("the generator");
     let mut text = text

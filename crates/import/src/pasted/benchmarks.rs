@@ -4,6 +4,7 @@
 //! is its longest time, whatever stands behind.
 
 use super::events::{artefact, told};
+use super::hyperfine::is_mean;
 use super::pieces::{pieces, seconds, value};
 use record::pasted::{Artefact, Row};
 
@@ -139,7 +140,9 @@ fn named(above: &[&str], label: String) -> String {
 /// changed, and by how much.
 fn benchstat(lines: &[&str]) -> Option<Artefact> {
     let mut found = artefact("benchstat", 0);
-    for (number, line) in (1_u32..).zip(lines) {
+    // hyperfine's line names the deviation before the figures.
+    let numbered = (1_u32..).zip(lines).filter(|(_, l)| !is_mean(l));
+    for (number, line) in numbered {
         let bars = |w: &&str| !["|", "\u{2502}"].contains(w);
         let words: Vec<&str> = line.split_whitespace().filter(bars).collect();
         let marks: Vec<usize> = (1..words.len())

@@ -6,7 +6,7 @@
 //! them, and which a paste often ends before.
 
 use super::events::{artefact, told};
-use super::pieces::{short, value};
+use super::pieces::{by_sixties, short, value};
 use record::pasted::{Artefact, Row};
 
 /// What is known of a statement.
@@ -19,6 +19,8 @@ struct Statement {
     calls: Option<f64>,
     total_s: Option<f64>,
     mean_s: Option<f64>,
+    /// Of its whole time what it waited for blocks to be read and written.
+    io_s: Option<f64>,
     rows_read: Option<f64>,
     rows_sent: Option<f64>,
 }
@@ -53,6 +55,11 @@ impl Statement {
                 s if s < 1.0 => format!("{} ms each", trimmed(s * 1e3)),
                 s => format!("{} s each", trimmed(s)),
             });
+        }
+        let io = self.io_s.zip(self.total_s.filter(|s| *s > 0.0));
+        if let Some((io, all)) = io {
+            let share = io / all * 100.0;
+            parts.push(format!("{share:.0} % of that for blocks from the disk"));
         }
         if let Some(read) = self.rows_read {
             let sent = self.rows_sent.map(|n| format!(" to return {n:.0}"));
@@ -100,6 +107,7 @@ pub(super) fn read(lines: &[&str], wide: &[&str]) -> Option<Artefact> {
     }
     all.extend(dumped(lines));
     all.extend(listed(lines));
+    all.extend(outliers(lines));
     all.extend(tables(lines));
     all.extend(tables(wide));
     all.retain(Statement::is_known);
@@ -319,6 +327,31 @@ fn listed(lines: &[&str]) -> Vec<Statement> {
     (1_u32..).zip(lines).filter_map(row).collect()
 }
 
+/// `heroku pg:outliers`, whose head is often left out: ` 00:06:22.8 | 11.1% | 10 | 00:04:58.7 | UPDATE ...`, the whole
+/// time, its share, calls, the time for blocks, and the statement behind or before them.
+fn outliers(lines: &[&str]) -> Vec<Statement> {
+    let row = |(number, line): (u32, &&str)| {
+        let cells: Vec<&str> = line.trim().trim_matches('|').split('|').collect();
+        let cells: Vec<&str> = cells.into_iter().map(str::trim).collect();
+        let share = cells.iter().position(|c| c.ends_with('%'))?;
+        let time = |at: usize| by_sixties(cells.get(at)?).filter(|_| cells[at].contains(':'));
+        let total_s = time(share.checked_sub(1)?)?;
+        let calls: f64 = cells.get(share + 1)?.replace(',', "").parse().ok()?;
+        let text = cells.get(share + 3).filter(|c| !c.is_empty());
+        let text = text.or_else(|| cells.first().filter(|_| share == 2));
+        Some(Statement {
+            text: text.map_or("the statement", |t| t).to_owned(),
+            share: value(cells[share]).map(|p| p / 100.0),
+            calls: Some(calls),
+            total_s: Some(total_s),
+            mean_s: Some(total_s / calls.max(1.0)),
+            io_s: Some(time(share + 2)?),
+            ..Statement::at(number)
+        })
+    };
+    (1_u32..).zip(lines).filter_map(row).collect()
+}
+
 /// `1h12m4s`, `9s104ms`, `812ms`: at least one number with its unit.
 fn long(text: &str) -> Option<f64> {
     let mut sum = 0.0;
@@ -444,6 +477,24 @@ mod tests {
 
     fn first(text: &str) -> Artefact {
         read(&text.lines().collect::<Vec<_>>(), &[]).expect("statistics")
+    }
+
+    #[test]
+    fn outliers_are_read_without_their_head() {
+        let row = " 00:10:00.5 | 40.0% | 1,200 | 00:05:00.25 | SELECT a FROM b WHERE c = $1";
+        let found = first(row);
+        assert_eq!(found.rows[0].label, "SELECT a FROM b WHERE c = $1");
+        assert_eq!(
+            found.rows[0].place,
+            "1200 times, 500 ms each, 50 % of that for blocks from the disk"
+        );
+        let older = first("SELECT a FROM b | 01:00:00 | 9.5% | 10 | 00:00:36\n");
+        assert_eq!(
+            older.rows[0].place,
+            "10 times, 360 s each, 1 % of that for blocks from the disk"
+        );
+        let others = "| 10:00 | 40% | 12 | fine |\n| a | 00:10:00 | 40% | many | 00:01:00 |\n";
+        assert!(read(&others.lines().collect::<Vec<_>>(), &[]).is_none());
     }
 
     #[test]

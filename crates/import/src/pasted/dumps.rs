@@ -39,8 +39,12 @@ fn collections_of_node(lines: &[&str]) -> Option<Artefact> {
         let kind = ["Scavenge", "Mark-sweep", "Mark-Compact"]
             .iter()
             .find(|k| line.contains(&format!("ms: {k}")));
+        // Newer ones tell pooled memory between the heap and the time.
         let took = line
-            .split_once(" MB, ")
+            .rsplit_once(" MB, ")
+            .and_then(|(_, rest)| rest.split_whitespace().next()?.parse::<f64>().ok());
+        let left = line
+            .split_once(" -> ")
             .and_then(|(_, rest)| rest.split_whitespace().next()?.parse::<f64>().ok());
         let (Some(kind), Some(ms)) = (kind, took) else {
             continue;
@@ -55,6 +59,13 @@ fn collections_of_node(lines: &[&str]) -> Option<Artefact> {
             found.rows = vec![Row::new(super::pieces::short(line), ms)];
         }
         found.largest("node.collection_ms", ms);
+        found.largest("node.left_mb", left.unwrap_or(0.0));
+        let ran = line
+            .split_once("current mu = ")
+            .and_then(|(_, rest)| rest.split([')', ' ', ',']).next()?.parse::<f64>().ok());
+        if let Some(ran) = ran {
+            found.smallest("node.ran_share", ran);
+        }
     }
     told(found)
 }

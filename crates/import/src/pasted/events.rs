@@ -683,6 +683,12 @@ pub(super) fn timed_call(line: &str) -> Option<(&str, f64, String)> {
     known.then(|| (name, took, quoted.chars().take(60).collect()))
 }
 
+/// No time is so long, even counted in nanoseconds (104 days): a negative one that is read without its sign is 2^64
+/// less it, and divided by 1,000 lies in the bucket from 2^54 on.
+const ABSURD: f64 = 9_007_199_254_740_992.0;
+/// The same divided by 1,000,000.
+const OF_MS: f64 = 17_592_186_044_416.0;
+
 /// `[1K, 2K)  123 |@@@@ |` of bpftrace and bcc's `1024 -> 2047 : 123 |****|`.
 fn histograms(lines: &[&str]) -> Vec<Artefact> {
     let mut done: Vec<Artefact> = Vec::new();
@@ -716,6 +722,13 @@ fn histograms(lines: &[&str]) -> Vec<Artefact> {
                 .figures
                 .insert("histogram.largest".into(), largest.fold(0.0, f64::max));
             found.figures.insert("histogram.rows".into(), 1.0);
+            let absurd = buckets
+                .iter()
+                .filter(|b| b.0 >= ABSURD || b.0 == OF_MS && unit.contains("msec"));
+            let absurd = absurd.map(|b| b.1).sum::<f64>();
+            if absurd > 0.0 {
+                found.figures.insert("histogram.absurd".into(), absurd);
+            }
             let of_disk = ["block", "bio", "disk"].iter();
             let of_disk = of_disk.filter(|w| title.to_ascii_lowercase().contains(*w));
             let of_queue = title.to_ascii_lowercase().contains("run queue");
@@ -727,7 +740,10 @@ fn histograms(lines: &[&str]) -> Vec<Artefact> {
                 found.figures.insert(name.into(), f64::from(u8::from(is)));
             }
             found.rows.push(Row {
-                label: title.clone(),
+                label: match title.as_str() {
+                    "" => "without a title".to_owned(),
+                    title => title.to_owned(),
+                },
                 place: unit.clone(),
                 share: 1.0,
             });

@@ -109,6 +109,10 @@ fn plan(lines: &[&str]) -> Option<Artefact> {
             found.add("database.scans", 1.0);
         }
         ends_above = ABOVE.iter().any(|above| name.ends_with(above));
+        // Of an index of several columns or words nothing may be left, but looking takes no time.
+        if name.contains("Index") && rest.contains(" rows=0") && name.contains("Scan") {
+            found.largest("plan.index_without_rows_ms", each * loops.unwrap_or(1.0));
+        }
         steps.push(Step {
             depth,
             ms: each * loops.unwrap_or(1.0),

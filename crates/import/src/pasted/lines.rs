@@ -141,7 +141,7 @@ const WORDINGS: &[Wording] = &[
     (LOAD, "Requests per second #", &["load.rate_per_s"], Once),
     (LOAD, "# connections with # pipelining factor", &["load.connections", "load.pipelined"], Once),
     (LOAD, "# threads and # connections", &["-", "load.connections"], Once),
-    (LOAD, "# requests in # # read", &["load.requests", "-", "-"], Once),
+    (LOAD, "# requests in # # read", &["load.requests", "load.duration_s", "-"], Once),
     (LOAD, "Socket errors connect # read # write # timeout #", &["wrk.connect_errors", "wrk.read_errors", "-", "load.timeouts"], Once),
     (LOAD, "Complete requests #", &["load.requests"], Once),
     (LOAD, "Non-2xx responses #", &["load.not_answered"], Once),

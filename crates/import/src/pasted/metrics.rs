@@ -100,6 +100,15 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
         if let Some((_, ours)) = KNOWN.iter().find(|(theirs, _)| *theirs == sample.name) {
             found.add(ours, sample.value);
         }
+        if sample.name == "controller_runtime_reconcile_total" {
+            let result = sample.label("result").unwrap_or_default();
+            found.add("reconciles.all", sample.value);
+            match result {
+                "error" => found.add("reconciles.failed", sample.value),
+                _ if result.starts_with("requeue") => found.add("reconciles.again", sample.value),
+                _ => {}
+            }
+        }
         if sample.name == "container_cpu_cfs_throttled_seconds_total" {
             found.add("throttle.time_us", sample.value * 1e6);
         }

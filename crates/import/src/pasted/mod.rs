@@ -38,6 +38,7 @@
 //! benchmarks  benchmarks of parts: redis, `openssl speed`
 //! benchcmp    benchmarks of two runs as tools compare them
 //! gobench     benchmarks of functions in Go
+//! hyperfine   commands with how long they take and how much that varies
 //! pytest      the longest parts of tests
 //! memory      what redis says of its memory
 //! doctor      what redis' doctors advise
@@ -53,6 +54,7 @@
 //! prometheus  histograms of a server's own metrics
 //! metrics     counters, gauges and summaries of them
 //! trees       trees of calls with their times
+//! timings     steps of a request with their statements
 //! times       `time CMD`, as shells print it
 //! statements  a statement with its time in fields, in any form
 //! plans       plans of queries without costs or times
@@ -113,6 +115,7 @@ mod groupmemory;
 mod growths;
 mod h1load;
 mod haproxy;
+mod hyperfine;
 mod interrupts;
 mod kinds;
 mod lines;
@@ -149,6 +152,7 @@ mod statements;
 mod statuses;
 mod tables;
 mod times;
+mod timings;
 mod toolbar;
 mod transfers;
 mod trees;
@@ -318,6 +322,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(tables::headless(lines));
     found.extend(tables::summaries(lines));
     found.extend(tables::containers(lines));
+    found.extend(tables::counted_twice(lines));
     found.extend(forms::read(lines));
     found.extend(forms::native(lines));
     found.extend(links::read(lines));
@@ -346,6 +351,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(benchmarks::read(lines));
     found.extend(benchcmp::read(lines));
     found.extend(gobench::read(lines));
+    found.extend(hyperfine::read(lines));
     found.extend(pytest::read(lines));
     found.extend(failures::read(results));
     found.extend(statuses::read(results));
@@ -384,6 +390,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(times::read(lines));
     found.extend(times::numbered(lines));
     found.extend(trees::read(lines));
+    found.extend(timings::read(lines));
     found.extend(processes::read(lines));
     found.retain(|a| !a.is_empty());
     found.sort_by_key(|a| a.line);

@@ -115,24 +115,38 @@ fn windows(line: &str) -> Option<Vec<f64>> {
     ])
 }
 
+/// Lines of ping in the place of an answer: of Windows, and of Linux with `-O`.
+const SILENT: [&str; 3] = [
+    "Request timed out.",
+    "Destination host unreachable",
+    "no answer yet for icmp_seq",
+];
+
 /// `64 bytes from 10.0.0.5: icmp_seq=2 ttl=64 time=203 ms`, where the end of ping is cut off; a gap in the numbers is
-/// what was lost.
+/// what was lost, or a line that says so.
 fn echoes(lines: &[&str]) -> Option<Artefact> {
     let mut found = artefact("ping", 0);
     let mut all = Vec::new();
     let mut numbers: Vec<f64> = Vec::new();
+    let (mut sent, mut silent) = (0.0, Vec::new());
     for (number, line) in (1_u32..).zip(lines) {
         let behind = |name: &str| {
             let (_, rest) = line.split_once(name)?;
             let end = rest.find(|c: char| !(c.is_ascii_digit() || ".,".contains(c)));
             milliseconds(&rest[..end.unwrap_or(rest.len())])
         };
+        if SILENT.iter().any(|s| line.contains(s)) {
+            silent.push(sent);
+            sent += 1.0;
+            continue;
+        }
         let echo = line.contains("bytes from ") || line.starts_with("Reply from ");
         let took = behind("time=").or_else(|| behind("time<"));
         let Some(took) = took.filter(|_| echo) else {
             continue;
         };
         found.begin_at(number);
+        sent += 1.0;
         if all.iter().all(|t| took > *t) {
             found.rows = vec![Row::new(short(line), took)];
             found.figures.insert("ping.rows".into(), 1.0);
@@ -146,7 +160,10 @@ fn echoes(lines: &[&str]) -> Option<Artefact> {
         found.largest("ping.max_ms", *took);
         found.largest("ping.mean_ms", mean);
     }
-    if let (true, Some([first, .., last])) = (numbers.is_sorted(), Some(numbers.as_slice())) {
+    if !silent.is_empty() {
+        unanswered(&mut found, &silent, sent);
+    } else if let (true, Some([first, .., last])) = (numbers.is_sorted(), Some(numbers.as_slice()))
+    {
         let sent = last - first + 1.0;
         let lost = (sent - numbers.len() as f64).max(0.0) / sent;
         found
@@ -154,6 +171,25 @@ fn echoes(lines: &[&str]) -> Option<Artefact> {
             .insert("ping.lost_percent".into(), lost * 100.0);
     }
     told(found)
+}
+
+/// How many got no answer, and whether they stand at even distances: then something comes again and again.
+fn unanswered(found: &mut Artefact, silent: &[f64], sent: f64) {
+    let lost = silent.len() as f64;
+    for (name, n) in [
+        ("lost_percent", lost / sent * 100.0),
+        ("unanswered", lost),
+        ("sent", sent),
+    ] {
+        found.figures.insert(format!("ping.{name}"), n);
+    }
+    let gaps: Vec<f64> = silent.windows(2).map(|w| w[1] - w[0]).collect();
+    let most = gaps.iter().copied().fold(0.0, f64::max);
+    let least = gaps.iter().copied().fold(f64::INFINITY, f64::min);
+    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    if gaps.len() >= 2 && least >= 3.0 && most - least <= 1.0 {
+        found.figures.insert("ping.every".into(), mean);
+    }
 }
 
 /// A time of ping: it groups no digits, so that a comma is its decimal comma.

@@ -19,6 +19,10 @@ const LINE: usize = 300;
 const MOST: usize = 12;
 /// A figure changed that is so many times another.
 const CHANGED: f64 = 1.5;
+/// So many figures of a kind in each part are runs, of which none of the one may lie among those of the other: then a
+/// smaller change is none by chance.
+const RUNS: usize = 4;
+const CHANGED_OF_RUNS: f64 = 1.02;
 /// Rows that are told.
 const ROWS: usize = 4;
 
@@ -231,10 +235,16 @@ fn figures(text: &str) -> (String, Vec<(f64, String)>) {
 /// The largest difference of each kind of line between two parts, by the middle one of its figures.
 fn differs(first: &Section<'_>, second: &Section<'_>) -> Vec<Row> {
     let alike = first.figures.iter().filter_map(|(key, of)| {
+        let others = second.figures.get(key)?;
         let (a, before) = middle(of.clone())?;
-        let (b, after) = middle(second.figures.get(key)?.clone())?;
+        let (b, after) = middle(others.clone())?;
         let times = apart(a, b);
-        (a.min(b) > 0.0 && times >= CHANGED).then(|| Row {
+        let apart = are_apart(of, others) && times >= CHANGED_OF_RUNS;
+        let (before, after) = match times >= CHANGED {
+            true => (before, after),
+            false => (among(&before, of), among(&after, others)),
+        };
+        (a.min(b) > 0.0 && (times >= CHANGED || apart)).then(|| Row {
             label: match key.0.as_str() {
                 "" => "the number".to_owned(),
                 words => short(words),
@@ -247,6 +257,26 @@ fn differs(first: &Section<'_>, second: &Section<'_>) -> Vec<Row> {
         })
     });
     alike.collect()
+}
+
+/// The least and the largest of figures.
+fn ends(of: &[(f64, String)]) -> (f64, f64) {
+    let figures = || of.iter().map(|f| f.0);
+    (
+        figures().fold(f64::INFINITY, f64::min),
+        figures().fold(f64::NEG_INFINITY, f64::max),
+    )
+}
+
+/// Whether both are several runs, of which the slowest of the one is beyond the fastest of the other.
+fn are_apart(a: &[(f64, String)], b: &[(f64, String)]) -> bool {
+    let (of_a, of_b) = (ends(a), ends(b));
+    a.len() >= RUNS && b.len() >= RUNS && (of_a.1 < of_b.0 || of_b.1 < of_a.0)
+}
+
+/// The middle one of several runs, with how many they are.
+fn among(middle: &str, of: &[(f64, String)]) -> String {
+    format!("{middle} in the middle of {}", of.len())
 }
 
 #[cfg(test)]
@@ -306,6 +336,20 @@ mod tests {
         let other = text.replace("Late requests: 3", "Failed ones: 3");
         assert!(rows(&other).is_empty(), "{:?}", rows(&other));
         assert!(rows(&text.replace("41.5 seconds", "long")).is_empty());
+    }
+
+    #[test]
+    fn runs_of_two_parts_that_lie_apart_differ_by_little() {
+        let text = "## main\n\n  1000.5\n  1010.5\n  1005.0\n  990.0\n\n## change\n\n  1060.0\n  1055.5\n  1050.0\n  1071.5\n";
+        assert_eq!(
+            rows(text),
+            [
+                "the number: 1005.0 in the middle of 4 under `main`, 1060.0 in the middle of 4 under `change`"
+            ]
+        );
+        // One of the second lies among those of the first, or they are too few.
+        assert!(rows(&text.replace("1050.0", "1008.0")).is_empty());
+        assert!(rows(&text.replace("  1050.0\n", "")).is_empty());
     }
 
     #[test]

@@ -610,7 +610,14 @@ pub(super) fn vmstat(lines: &[&str]) -> Option<record::pasted::Table> {
 /// What containers use: `docker stats` and `kubectl top`.
 pub(super) fn containers(lines: &[&str]) -> Option<Artefact> {
     let mut found = artefact("containers", 0);
+    let by_pod = in_pods(lines);
     for (number, line) in (1_u32..).zip(lines) {
+        // Beside its containers a pod, and what has no name in it, is none.
+        let first = line.split_whitespace().next().unwrap_or_default();
+        let of_whole = line.split_whitespace().count() == 3;
+        if of_whole && by_pod.iter().any(|c| c.pod == first) {
+            continue;
+        }
         if !line.contains('%') && !line.trim_end().ends_with('i') {
             continue;
         }
@@ -660,6 +667,87 @@ pub(super) fn containers(lines: &[&str]) -> Option<Artefact> {
         found.rows.push(Row::new(name, cores));
     }
     found.settle();
+    told(found)
+}
+
+/// A line of `kubectl top pod --containers`.
+struct InPod<'a> {
+    line: u32,
+    pod: &'a str,
+    /// Empty where the column is.
+    name: &'a str,
+    cores: f64,
+    bytes: f64,
+    written: String,
+}
+
+/// Lines below a head with a pod and the name of a container.
+fn in_pods<'a>(lines: &[&'a str]) -> Vec<InPod<'a>> {
+    let mut done = Vec::new();
+    let mut below = false;
+    for (number, line) in (1_u32..).zip(lines) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (pod, name, cpu, memory) = match words.as_slice() {
+            [.., cpu, memory] if cpu.starts_with("CPU(") && memory.starts_with("MEMORY(") => {
+                below = words.starts_with(&["POD", "NAME"]);
+                continue;
+            }
+            [pod, name, cpu, memory] if below => (*pod, *name, *cpu, *memory),
+            [pod, cpu, memory] if below => (*pod, "", *cpu, *memory),
+            _ => {
+                below = false;
+                continue;
+            }
+        };
+        let cores = match cpu.strip_suffix('m') {
+            Some(cores) => cores.parse::<f64>().map(|n| n / 1e3),
+            None => cpu.parse(),
+        };
+        if let (Ok(cores), Some(bytes)) = (cores, value(memory)) {
+            done.push(InPod {
+                line: number,
+                pod,
+                name,
+                cores,
+                bytes,
+                written: format!("{cpu} and {memory}"),
+            });
+        }
+    }
+    done
+}
+
+/// What a container without a name has is as much as all others of its pod have together within this.
+const AS_MUCH: f64 = 0.5;
+
+/// A container without a name that has as much as all others of its pod: the pod's own control group, which counts
+/// them already.
+pub(super) fn counted_twice(lines: &[&str]) -> Option<Artefact> {
+    let all = in_pods(lines);
+    let mut found = artefact("a container without a name", 0);
+    for nameless in all.iter().filter(|c| c.name.is_empty()) {
+        let of = |c: &&InPod<'_>| c.pod == nameless.pod && !c.name.is_empty();
+        let named = || all.iter().filter(of);
+        let bytes: f64 = named().map(|c| c.bytes).sum();
+        let cores: f64 = named().map(|c| c.cores).sum();
+        let alike = |a: f64, b: f64| (a - b).abs() <= AS_MUCH * b;
+        if bytes > 0.0 && alike(nameless.bytes, bytes) && alike(nameless.cores, cores) {
+            found.begin_at(nameless.line);
+            found.add("nameless.rows", 1.0);
+            found.rows.push(Row {
+                label: nameless.pod.to_owned(),
+                place: format!(
+                    "{} without a name, {:.0}m and {:.0}Mi by the {} with one",
+                    nameless.written,
+                    cores * 1e3,
+                    bytes / f64::from(1 << 20),
+                    named().count()
+                ),
+                share: nameless.bytes,
+            });
+        }
+    }
+    found.largest_first();
     told(found)
 }
 
