@@ -17,8 +17,6 @@ const MOST: f64 = 0.5;
 const FEWEST: u64 = 50;
 /// Callers that are named.
 const CALLERS: usize = 3;
-/// Callers that are looked at for the branch's way.
-const WAY: usize = 64;
 
 /// Samples below each function, and the callers of its heaviest stack.
 #[derive(Default)]
@@ -49,7 +47,7 @@ impl Below {
             let known = self.by.entry((*name).to_owned()).or_default();
             known.samples += samples;
             if samples > known.most {
-                let above = path[at.saturating_sub(WAY)..at].iter().rev();
+                let above = path[..at].iter().rev();
                 let above = above.filter(|caller| *caller != name).take(CALLERS);
                 (known.most, known.depth) = (samples, at);
                 known.callers = above.map(|caller| (*caller).to_owned()).collect();

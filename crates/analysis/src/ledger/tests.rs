@@ -1147,6 +1147,64 @@ fn an_interpreters_row_is_divided_by_what_its_runtime_told_and_adds_up() {
     assert_eq!(super::told::divided(rows.clone(), &[&few[0]], &all), rows);
 }
 
+#[test]
+fn what_is_compiled_into_an_interpreter_is_known_by_the_line_that_calls_it() {
+    let kinds = [
+        "regex",
+        "serialization",
+        "json",
+        "sort",
+        "hash",
+        "pattern_compiling",
+    ];
+    for (text, kind) in [
+        ("return pickle.loads(pickled)", "serialization"),
+        ("copy = Marshal.load(Marshal.dump(order))", "serialization"),
+        ("body = json.dumps(rows)", "json"),
+        ("rows = sorted(rows, key=by_name)", "sort"),
+        ("digest = hashlib.sha256(body)", "hash"),
+        ("rule = re.compile(text)", "pattern_compiling"),
+        ("names = WORD.findall(text)", "regex"),
+        ("total += resorted + marshal", ""),
+    ] {
+        let told = Told {
+            frames: vec!["page (shop.py:3)".to_owned()],
+            line: Some(SourceLine {
+                number: 5,
+                text: text.to_owned(),
+            }),
+            ..Told::default()
+        };
+        let found: Vec<&str> = kinds
+            .into_iter()
+            .filter(|kind| works().scripted(&told, kind))
+            .collect();
+        assert_eq!(found.join(" "), kind, "{text}");
+    }
+}
+
+#[test]
+fn a_lock_that_is_tried_again_is_one_on_a_file_or_of_a_session_by_its_functions() {
+    let near = |frames: &[&str]| {
+        super::told::is_near_a_file(&Told {
+            state: ToldState::Sleep,
+            frames: frames.iter().map(|&frame| frame.to_owned()).collect(),
+            ..Told::default()
+        })
+    };
+    assert!(near(&["sleep", "FileLock.lock (cache/lock.py:62)"]));
+    assert!(near(&["sleep", "acquire (Apache/Session/Lock.pm:9)"]));
+    assert!(!near(&["sleep", "Cache::locked (cacheresource.php:125)"]));
+    // Whoever is further out asks for it.
+    let asks = [
+        "sleep",
+        "Cache::locked (c.php:1)",
+        "Cache::get (c.php:9)",
+        "session (app.php:3)",
+    ];
+    assert!(!near(&asks));
+}
+
 /// The line says what an interpreter does that has no function of its own for it.
 #[test]
 fn a_row_of_scripts_says_at_which_line_of_the_application_it_is() {
