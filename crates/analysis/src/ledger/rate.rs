@@ -237,23 +237,22 @@ impl<'a> Scope<'a> {
         if known { own } else { of_target }
     }
 
-    /// What the samples are of the total, where they show `seen` of the run time.
-    fn part(&self, seen: f64) -> f64 {
-        seen * match self {
-            Scope::Cores { cores, own, .. } => own / cores.len() as f64,
-            Scope::Thread(task) => task.busy.min(1.0),
-            Scope::Used(_) => 1.0,
-        }
+    /// What a part of the run time is of the total.
+    fn part(&self, of_run: f64) -> f64 {
+        of_run
+            * match self {
+                Scope::Cores { cores, own, .. } => own / cores.len() as f64,
+                Scope::Thread(task) => task.busy.min(1.0),
+                Scope::Used(_) => 1.0,
+            }
     }
 
     /// `sampled`: samples, and the part of the run time that they show.
     fn account(&self, case: &CpuCase<'_>, parts: &[CpuRow], sampled: (u64, f64)) -> Account {
-        let (of, whole, own, others) = match self {
-            Scope::Cores {
-                cores, own, others, ..
-            } => {
+        let (of, whole, others) = match self {
+            Scope::Cores { cores, others, .. } => {
                 let of = format!("the time of {}", core_list(cores));
-                (of, cores.len() as f64, *own, others.clone())
+                (of, cores.len() as f64, others.clone())
             }
             Scope::Thread(task) => {
                 let wait = task.wait.unwrap_or(0.0).min(1.0 - task.busy);
@@ -265,16 +264,11 @@ impl<'a> Scope<'a> {
                         (1.0 - task.busy - wait).max(0.0),
                     ),
                 ];
-                (
-                    format!("the time of {}", task.label()),
-                    1.0,
-                    task.busy.min(1.0),
-                    rest,
-                )
+                (format!("the time of {}", task.label()), 1.0, rest)
             }
             Scope::Used(run) => {
                 let of = "the CPU time that it used (no core and no thread was full)";
-                (of.to_owned(), *run, *run, Vec::new())
+                (of.to_owned(), *run, Vec::new())
             }
         };
         let (samples, seen) = sampled;
@@ -298,7 +292,7 @@ impl<'a> Scope<'a> {
             })
             .collect();
         if seen < 1.0 {
-            rows.push(unseen(own / whole * (1.0 - seen), n));
+            rows.push(unseen(self.part(1.0 - seen), n));
         }
         let counted = others.into_iter().filter(|(.., share)| *share > 0.0);
         rows.extend(counted.map(|(kind, label, share)| Row {

@@ -308,27 +308,26 @@ fn closed_loop(pasted: &Pasted, facts: &mut FactSet) {
         let ms = |name: &str| run.value(name).map(|s| s * 1e3);
         (figures, ms("load.mean_s"), ms("load.max_s"))
     });
-    for (figures, mean, longest) in whole.chain(parts) {
-        let ([Some(connections), Some(s), Some(requests)], Some(mean)) = (figures, mean) else {
-            continue;
+    let mut all = whole.chain(parts).filter_map(|(figures, mean, longest)| {
+        let [Some(connections), Some(s), Some(requests)] = figures else {
+            return None;
         };
-        let possible = connections * s * 1e3 / requests.max(1.0);
-        for (name, value) in [
-            ("connections", connections),
-            ("requests", requests),
-            ("mean_ms", mean),
-            ("longest_ms", longest.unwrap_or(mean)),
-            ("possible_ms", possible),
-            ("beyond", mean / possible.max(f64::MIN_POSITIVE)),
-        ] {
-            facts.known(
-                "",
-                &format!("seen.closed.{name}"),
-                value,
-                "a load generator",
-            );
-        }
+        Some((connections, s, requests, mean?, longest))
+    });
+    let Some((connections, s, requests, mean, longest)) = all.next() else {
         return;
+    };
+    let possible = connections * s * 1e3 / requests.max(1.0);
+    for (name, value) in [
+        ("connections", connections),
+        ("requests", requests),
+        ("mean_ms", mean),
+        ("longest_ms", longest.unwrap_or(mean)),
+        ("possible_ms", possible),
+        ("beyond", mean / possible.max(f64::MIN_POSITIVE)),
+    ] {
+        let name = format!("seen.closed.{name}");
+        facts.known("", &name, value, "a load generator");
     }
 }
 
@@ -471,7 +470,6 @@ fn calls(pasted: &Pasted, facts: &mut FactSet) {
         let waits = summary.rows.iter();
         let waits = waits.filter(|r| WAITING.contains(&r.call.as_str()));
         let waits: u64 = waits.map(|r| r.calls).sum();
-        facts.known("", "seen.strace_c.waiting_calls", waits as f64, "strace -c");
         let seconds =
             |rows: &mut dyn Iterator<Item = &CallCount>| -> f64 { rows.map(|r| r.seconds).sum() };
         let (of_clocks, whole) = (seconds(&mut clocks()), seconds(&mut summary.rows.iter()));
@@ -481,6 +479,7 @@ fn calls(pasted: &Pasted, facts: &mut FactSet) {
             ("clock_share", asked as f64 / all as f64),
             ("clock_time_share", of_clocks / whole.max(f64::MIN_POSITIVE)),
             ("whole_ms", whole * 1e3),
+            ("waiting_calls", waits as f64),
         ] {
             facts.known("", &format!("seen.strace_c.{name}"), n, "strace -c");
         }

@@ -495,15 +495,25 @@ impl<'a> Scene<'a> {
         peer.filter(|_| wait.class.is_upstream() && wait.kind != WaitKind::Send)
     }
 
+    /// Whether no more is known of what a thread waits for than the wake-ups say: no runtime told it, and it carries no
+    /// tasks.
+    fn is_plain(&self, tid: u32) -> bool {
+        !self.told.contains(&tid) && !self.green.contains(&tid)
+    }
+
+    /// A wait in a futex of such a thread.
+    fn in_futex(&self, tid: u32, piece: &Piece) -> Option<Wait> {
+        let wait = waited(piece).filter(|wait| wait.kind == WaitKind::Futex);
+        wait.filter(|_| self.is_plain(tid))
+    }
+
     /// The exchange whose answer ended a thread's wait in a futex: a thread that serves no request read it and then
     /// signalled who waited, or another one that did (the reactor of a client library, and its pool).
     fn brought_by_others(&self, tid: u32, piece: &Piece) -> Option<&Loose> {
-        let wait = waited(piece).filter(|wait| wait.kind == WaitKind::Futex)?;
-        let own = self.told.contains(&tid) || self.green.contains(&tid);
-        if own || self.brought.is_empty() {
+        if self.brought.is_empty() {
             return None;
         }
-        let (mut by, mut at) = (wait.by, piece.to);
+        let (mut by, mut at) = (self.in_futex(tid, piece)?.by, piece.to);
         for _ in 0..MOST_HANDS {
             let pieces = self.pieces.get(&by)?;
             let before = &pieces[..pieces.partition_point(|piece| piece.from < at)];
@@ -528,11 +538,8 @@ impl<'a> Scene<'a> {
         (from, to): (u64, u64),
         give: &mut dyn FnMut(Row, u64, u64),
     ) {
-        let wait = waited(piece).filter(|wait| wait.kind == WaitKind::Futex && wait.by != tid);
-        let is_told = |tid: &u32| self.told.contains(tid) || self.green.contains(tid);
-        let by = wait
-            .map(|wait| wait.by)
-            .filter(|by| !is_told(by) && !is_told(&tid));
+        let by = self.in_futex(tid, piece).map(|wait| wait.by);
+        let by = by.filter(|by| *by != tid && self.is_plain(*by));
         let mut at = from;
         for piece in by.map_or(&[][..], |by| self.pieces_of(by, from, to)) {
             let (begin, end) = (piece.from.max(at), piece.to.min(to));

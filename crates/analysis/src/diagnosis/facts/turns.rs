@@ -160,12 +160,11 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         p.place == Place::Blocked && (locks || tried(p))
     });
     sheet.known("turn.lock_share", lock, SOURCE);
-    let tried = |p: &PlaceTime| stands(p, tries_a_file);
-    sheet.known("turn.tried_lock_share", share(&tried), SOURCE);
+    let file = |p: &PlaceTime| stands(p, tries_a_file);
+    sheet.known("turn.tried_lock_share", share(&file), SOURCE);
     let sync = share(&|p| p.place == Place::Blocked && DISKS.contains(&p.detail.as_str()));
     sheet.known("turn.sync_share", sync, SOURCE);
-    let asleep = |p: &PlaceTime| p.place == Place::Blocked && p.detail == "sleep";
-    let asleep = share(&|p| asleep(p) && !stands(p, tries_a_lock));
+    let asleep = share(&|p| p.place == Place::Blocked && p.detail == "sleep" && !tried(p));
     sheet.known("turn.sleep_share", asleep, SOURCE);
     let in_pool = |p: &PlaceTime| stands(p, is_in_pool);
     sheet.known("turn.pool_share", share(&in_pool), SOURCE);
