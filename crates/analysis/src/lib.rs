@@ -88,7 +88,7 @@ pub use gate::{
 };
 pub use improvement::{Improvement, ImprovementStep};
 pub use knee::moves_load;
-pub use ledger::{Account, Basis, Branch, Ledger, Row, ServerLedger};
+pub use ledger::{Account, Asked, Basis, Branch, Ledger, Row, ServerLedger};
 pub use mechanism::{CauseSeen, Difference, MechanismChange, PerRequest, RequestChange};
 pub use parts::{AgentCarried, AgentFigures, AgentState, JudgedParts, judge_parts};
 pub use pasted::{PASTED, diagnose_pasted, pasted_facts};

@@ -25,6 +25,8 @@ typedef __s64 s64;
 #define PIECES 24
 #define REFUSAL 32 // first bytes of an answer that are looked at
 #define REFUSAL_CODE 11
+#define ANSWER_BEGINS 16
+#define ANSWER_ENDS 32
 #define IOVS 128
 #define NO_CALL (-1)
 
@@ -144,6 +146,8 @@ struct sock_entry {
 	u32 wrote; // the last thing was a write
 	u32 failed;
 	u32 is_upstream;
+	u32 kept; // what was asked last is in QUESTIONS
+	u32 unused;
 	u64 written_ns;
 	u64 arrived_ns; // the first data since the last read, 0 while there is none
 };
@@ -162,6 +166,17 @@ struct process_counts { u64 forks, execs; };
 struct head { u32 target; u16 class; u16 dir; u32 len; u8 bytes[HEAD + PIECE]; };
 // An answer by which a server behind refuses what it was asked: a protocol, and what it says is the reason.
 struct refusal { u32 target; u8 protocol; u8 code[REFUSAL_CODE]; };
+// Some of what upstreams are asked, with the answer's first read: its size, how it begins and how it ends.
+struct question {
+	struct peer peer;
+	u32 stands_for; // so many questions
+	u64 wait_ns;
+	u32 answer;     // bytes
+	u32 len;
+	u8 begins[ANSWER_BEGINS];
+	u8 ends[ANSWER_ENDS];
+	u8 bytes[HEAD];
+};
 struct text { u64 from, to; };
 struct alloc_key { u32 target; u32 site; };
 
@@ -193,6 +208,8 @@ MAP(SOCK_STATS, BPF_MAP_TYPE_HASH, 1024, struct class_key, struct sock_stats, BP
 MAP(PROCESSES, BPF_MAP_TYPE_HASH, 256, u32, struct process_counts, BPF_F_NO_PREALLOC);
 MAP(HEAD_COUNTS, BPF_MAP_TYPE_HASH, 1024, struct class_key, u64, BPF_F_NO_PREALLOC);
 MAP(REFUSALS, BPF_MAP_TYPE_HASH, 1024, struct refusal, u64, BPF_F_NO_PREALLOC);
+MAP(ASKED, BPF_MAP_TYPE_HASH, 256, u32, u64, BPF_F_NO_PREALLOC);
+MAP(QUESTIONS, BPF_MAP_TYPE_LRU_HASH, 1024, u64, struct question, 0);
 MAP(TEXTS, BPF_MAP_TYPE_HASH, 65536, u32, struct text, BPF_F_NO_PREALLOC);
 MAP(ALLOCS, BPF_MAP_TYPE_PERCPU_HASH, 4096, struct alloc_key, u64, BPF_F_NO_PREALLOC);
 MAP(LOST, BPF_MAP_TYPE_PERCPU_ARRAY, 1, u32, u64, 0);
@@ -201,6 +218,11 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 21);
 } HEADS SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 22);
+} ANSWERED SEC(".maps");
 
 // ---- Small tools.
 
@@ -250,6 +272,7 @@ static const struct peer_stats no_peers;
 static const struct sock_stats no_socks;
 static const struct process_counts no_processes;
 static const u64 no_count;
+static const struct question no_question;
 
 static __always_inline void count(void *map, void *key)
 {
@@ -600,7 +623,70 @@ __noinline int count_refusal(u64 user, u64 bytes, u32 target)
 	return 1;
 }
 
-static __always_inline void turn(struct thread *t, u8 dir, u64 bytes, u64 now)
+// ---- What upstreams are asked.
+
+// How many questions one stands for that is kept now; 0 for one that is not. The first ones all, then some by chance:
+// every sixteenth might be always the same one of a request.
+static __always_inline u32 chosen(u32 target)
+{
+	u64 *asked = FIND(ASKED, &target, &no_count);
+	if (!asked)
+		return 0;
+	u64 n = *asked;
+	add(asked, 1);
+	u32 of = n < 256 ? 1 : n < 16384 ? 16 : 256;
+	return bpf_get_prandom_u32() % of ? 0 : of;
+}
+
+// A function that the verifier looks at by itself, as above.
+__noinline int keep_question(u32 tid, u64 bytes, u32 stands_for)
+{
+	struct thread *t = bpf_map_lookup_elem(&THREADS, &tid);
+	if (!t)
+		return 0;
+	u64 sk = t->sk;
+	struct sock_entry *entry = bpf_map_lookup_elem(&SOCKS, &sk);
+	if (!entry)
+		return 0;
+	bpf_map_update_elem(&QUESTIONS, &sk, &no_question, BPF_ANY);
+	struct question *q = bpf_map_lookup_elem(&QUESTIONS, &sk);
+	if (!q)
+		return 0;
+	__builtin_memcpy(&q->peer, &entry->peer, sizeof(q->peer));
+	u64 len = bytes < t->user_len ? bytes : t->user_len;
+	if (len > HEAD)
+		len = HEAD;
+	asm volatile("" : "+r"(len)); // The bound and its use must be of one register for the verifier.
+	if (len > HEAD)
+		len = HEAD;
+	if (bpf_probe_read_user(q->bytes, len, (void *)t->user))
+		len = 0;
+	q->len = len;
+	q->stands_for = stands_for;
+	return 1;
+}
+
+__noinline int hand_out(u32 tid, u64 bytes, u64 wait_ns)
+{
+	struct thread *t = bpf_map_lookup_elem(&THREADS, &tid);
+	if (!t)
+		return 0;
+	u64 sk = t->sk;
+	struct question *q = bpf_map_lookup_elem(&QUESTIONS, &sk);
+	if (!q)
+		return 0;
+	q->wait_ns = wait_ns;
+	q->answer = bytes;
+	// Shorter ones are read with what their buffer holds behind them; `answer` tells how much counts.
+	if (t->user && t->user_len >= ANSWER_BEGINS)
+		bpf_probe_read_user(q->begins, ANSWER_BEGINS, (void *)t->user);
+	if (t->user && bytes >= ANSWER_ENDS && t->user_len >= bytes)
+		bpf_probe_read_user(q->ends, ANSWER_ENDS, (void *)(t->user + bytes - ANSWER_ENDS));
+	bpf_ringbuf_output(&ANSWERED, q, sizeof(*q), 0);
+	return 1;
+}
+
+static __always_inline void turn(struct thread *t, u32 tid, u8 dir, u64 bytes, u64 now)
 {
 	struct sock_entry *entry = entry_of(t->sk, t->target);
 	if (!entry || !entry->is_upstream)
@@ -610,6 +696,10 @@ static __always_inline void turn(struct thread *t, u8 dir, u64 bytes, u64 now)
 		return;
 	if (dir == DIR_WRITE) {
 		add(&stats->written_bytes, bytes);
+		if (!entry->wrote) {
+			u32 stands_for = t->user ? chosen(t->target) : 0;
+			entry->kept = stands_for && keep_question(tid, bytes, stands_for);
+		}
 		entry->written_ns = now;
 		entry->wrote = 1;
 		// On loopback an answer may be there before the write returns; what was there before it began is none.
@@ -631,6 +721,9 @@ static __always_inline void turn(struct thread *t, u8 dir, u64 bytes, u64 now)
 		add(&stats->answered[log2_of(answered / 1000) & 31], 1);
 	}
 	u64 wait = now - entry->written_ns;
+	if (entry->kept)
+		hand_out(tid, bytes, wait);
+	entry->kept = 0;
 	add(&stats->requests, 1);
 	add(&stats->wait_ns, wait);
 	add(&stats->waits[log2_of(wait / 1000) & 31], 1);
@@ -966,7 +1059,7 @@ int exit_call(u64 *ctx)
 		if (class == CLASS_CLIENT || class == CLASS_UPSTREAM)
 			sample_head(t, tid, call->dir, ret);
 		if (t->sk && (class == CLASS_UPSTREAM || class == CLASS_UNIX))
-			turn(t, call->dir, ret, now);
+			turn(t, tid, call->dir, ret, now);
 		else if (t->sk && class == CLASS_CLIENT)
 			client_turn(t, call->dir, ret);
 	}

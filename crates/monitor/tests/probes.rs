@@ -313,6 +313,72 @@ fn answers_that_refuse_are_counted_by_their_codes() {
     assert_eq!(seen, expected);
 }
 
+/// A cache that is asked for one key after the other and has none of them, and once in four is told something.
+#[test]
+fn what_an_upstream_is_asked_is_told_without_its_values() {
+    const ASKED: u64 = 2000;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let script = "import socket, sys\ninput()\npeer = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\nfor i in range(2000):\n    peer.send(b'set name:%d 0 9 1\\r\\nx\\r\\n' % i if i % 4 == 3 else b'get user:%d\\r\\n' % i); peer.recv(4096)\nprint('done', flush=True)\ninput()";
+    let mut command = Command::new("python3");
+    command.args(["-c", script, &port]);
+    let mut child = (command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()).unwrap();
+    let cache = std::thread::spawn(move || {
+        let (mut peer, _) = listener.accept().unwrap();
+        let mut question = [0; 64];
+        while peer.read(&mut question).unwrap() > 0 {
+            let answer: &[u8] = match question[0] {
+                b's' => b"STORED\r\n",
+                _ => b"END\r\n",
+            };
+            peer.write_all(answer).unwrap();
+        }
+    });
+    let Some(probes) = armed(&config(&[id(&child)], &[])) else {
+        eprintln!("skipped: no BPF");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        return;
+    };
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"go\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let probed = probes.disarm();
+    drop(input);
+    child.wait().unwrap();
+    cache.join().unwrap();
+    let upstream = &probed.targets[0].upstreams.as_ref().unwrap()[0];
+    assert_eq!(upstream.requests, ASKED);
+    let [get, set] = upstream.asked.as_slice() else {
+        panic!("two kinds: {:?}", upstream.asked);
+    };
+    let (get, set) = if get.text.starts_with("get") {
+        (get, set)
+    } else {
+        (set, get)
+    };
+    assert_eq!(
+        (get.text.as_str(), set.text.as_str()),
+        ("get user:?", "set name:?")
+    );
+    assert_eq!(get.protocol, "memcached");
+    assert_eq!(
+        (get.told, get.empty, get.rows),
+        (get.turns, get.turns, 0),
+        "all were missed"
+    );
+    assert_eq!(set.told, 0, "what is stored is found nowhere");
+    // Nearly 110 of the later ones are chosen, each for 16: five standard deviations of their number.
+    let all = get.turns + set.turns;
+    assert!((1150..2850).contains(&all), "{all} of {ASKED}");
+    assert!(get.seen + set.seen < ASKED / 4, "few are looked at");
+    let waited = (get.wait_ns + set.wait_ns) as f64 / upstream.wait_ns as f64;
+    assert!((0.3..3.0).contains(&waited), "{waited} of the time");
+}
+
 /// What a TLS client sends before its first request asks for nothing, by either version's handshake and however many
 /// requests follow.
 #[test]

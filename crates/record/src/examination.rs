@@ -585,6 +585,32 @@ pub struct UpstreamStats {
     pub written_bytes: u64,
     /// Bytes read from it.
     pub read_bytes: u64,
+    /// What it was asked, those first that were waited for longest; estimates from some of its turns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<Question>,
+}
+
+/// What an upstream is asked again and again: its words without values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    /// `PostgreSQL`, `MySQL`, `Redis`, `memcached`, `MongoDB`, `FastCGI`, `HTTP`, `LDAP`; empty where it was none of
+    /// these.
+    pub protocol: String,
+    /// `SELECT name FROM orders WHERE customer = ?`, `GET user:?`, `GET /price/?`; `*` stands for words that differ.
+    /// Empty for all others together.
+    pub text: String,
+    /// Turns that were looked at.
+    pub seen: u64,
+    /// Turns that they stand for.
+    pub turns: u64,
+    /// Time until the first data of the answer was read, ns, over `turns`.
+    pub wait_ns: u64,
+    /// Of `turns`, those whose answer told how much was found.
+    pub told: u64,
+    /// Of `told`, those that found nothing: a miss in a cache, no row.
+    pub empty: u64,
+    /// Rows or values that the answers in `told` held.
+    pub rows: u64,
 }
 
 /// An answer that says no, in a protocol that has such: PostgreSQL's `ErrorResponse`, MySQL's `ERR_Packet`, Redis'

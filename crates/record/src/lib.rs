@@ -27,7 +27,7 @@ pub use clock::{Clock, ManualClock};
 pub use examination::{
     AllocatorStats, Answer, AskedRuntime, Blocked, CallStats, ContainerPath, DirectPath, Directive,
     Examination, FdClass, FileStats, Forwarding, Frame, HeadSeen, InterpreterLock, PathFigures,
-    PathPair, ProbeCost, Profile, ProfileKind, Refusal, Server, ServerProcess, Signature,
+    PathPair, ProbeCost, Profile, ProfileKind, Question, Refusal, Server, ServerProcess, Signature,
     SocketStats, Stack, TargetSignature, Tier, UpstreamPeer, UpstreamStats, VersionFact, WaitState,
     Warming,
 };

@@ -206,6 +206,15 @@ pub(crate) fn rank(
         if let Some(row) = seen {
             held.finding.why.push_str(&row);
         }
+        let of_upstreams =
+            held.cause.group == "backend" || held.cause.rows.iter().any(|r| r == "upstream");
+        if of_upstreams && held.finding.target == front {
+            let requests = ledger.as_ref().and_then(|ledger| ledger.latency.as_ref());
+            let asks = requests.and_then(mostly_asked);
+            held.finding
+                .why
+                .push_str(asks.as_deref().unwrap_or_default());
+        }
     }
     let mut findings: Vec<Finding> = held.into_iter().map(|h| h.finding).collect();
     if let Some(ledger) = &mut ledger {
@@ -376,6 +385,8 @@ fn unlabelled(account: &Account, row: &Row) -> Finding {
         account.of,
         row.label
     );
+    let waits = row.kind == "upstream" || !row.server.is_empty();
+    let asked = mostly_asked(account).filter(|_| waits);
     let rows = account.rows.iter().take(5).map(|r| {
         let signal = format!("ledger.{}{{{}}}", r.kind, r.label);
         Evidence::new(signal, r.share, "1", None, &r.source)
@@ -388,8 +399,9 @@ fn unlabelled(account: &Account, row: &Row) -> Finding {
         confidence: (1.0 - row.share_error / row.share).clamp(0.0, 1.0),
         status: Status::Supported,
         why: format!(
-            "{what}. No rule of the catalogue knows it.{}",
-            for_whom(account)
+            "{what}. No rule of the catalogue knows it.{}{}",
+            for_whom(account),
+            asked.unwrap_or_default()
         ),
         evidence: rows.collect(),
         remedy: next_step(row),
@@ -462,6 +474,12 @@ fn stands_behind(ledger: &Ledger) -> Option<String> {
             placed(row)
         )
     })
+}
+
+/// What requests ask of servers behind and wait for longest, as a sentence.
+fn mostly_asked(account: &Account) -> Option<String> {
+    let asked = account.asked.first()?;
+    Some(format!(" {}.", asked.words()))
 }
 
 /// The function that most of an account is for, as a sentence.

@@ -321,6 +321,7 @@ impl LatencyCase<'_> {
             rows: self.rows(parts, n, concurrency),
             basis: Basis::Requests,
             branch: None,
+            asked: Vec::new(),
         })
     }
 
@@ -374,6 +375,7 @@ impl LatencyCase<'_> {
             rows: self.rows(parts, turns.account.turns as f64, None),
             basis: Basis::Threads,
             branch: None,
+            asked: Vec::new(),
         })
     }
 
@@ -974,7 +976,8 @@ impl LatencyCase<'_> {
         self.turns.told.get(place.told? as usize)
     }
 
-    fn peer(&self, address: &str) -> String {
+    /// An address, with the program that listens there.
+    pub(super) fn peer(&self, address: &str) -> String {
         match self.server_at(address) {
             Some(server) => format!("{address} ({})", named(server)),
             None if address.is_empty() => "an upstream".to_owned(),

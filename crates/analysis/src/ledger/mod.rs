@@ -7,6 +7,7 @@
 //! The accounts are made without any rule. Rules then only label rows: a cause can gain no more than the rows that it
 //! names, and a large row that no rule knows is said as it is, so that it is never called healthy.
 
+mod asked;
 mod beside;
 mod branch;
 mod cpu;
@@ -24,7 +25,7 @@ mod told;
 mod types;
 
 pub(crate) use latency::is_name_server;
-pub use types::{Account, Basis, Branch, Ledger, Row, ServerLedger};
+pub use types::{Account, Asked, Basis, Branch, Ledger, Row, ServerLedger};
 
 pub(crate) use cpu::{NAMELESS, is_nameless, is_needless};
 pub(crate) use label::{bound, deciding, in_line, label, on_cpu, open_unjudged};
@@ -190,6 +191,9 @@ impl LedgerCase<'_> {
         let mut account = turns.account(target, front, which)?;
         let round_trip_ms = self.facts.view(target).value("socket.client.least_rtt_ms");
         path::divide(&mut account, round_trip_ms.unwrap_or(0.0) * 1e3);
+        if which == Which::All {
+            account.asked = asked::of(self, &account);
+        }
         Ok(account)
     }
 

@@ -329,6 +329,7 @@ impl<'a> Scope<'a> {
                 Scope::Cores { .. } | Scope::Thread(_) => Basis::Cpu,
             },
             branch: None,
+            asked: Vec::new(),
         }
     }
 }

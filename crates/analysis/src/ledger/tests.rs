@@ -1344,6 +1344,7 @@ fn account(rows: &[(&str, f64, bool)]) -> Account {
         requests: None,
         rows: rows.collect(),
         branch: None,
+        asked: Vec::new(),
     }
 }
 

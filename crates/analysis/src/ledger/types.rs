@@ -54,6 +54,30 @@ pub struct Account {
     /// function has a name, or it is a row by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<Branch>,
+    /// Of an account of requests: what they ask of servers behind, what is waited for longest first; at most five.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<Asked>,
+}
+
+/// What a server asks one behind it, again and again: its words without values.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Asked {
+    /// `127.0.0.1:5432 (postgres)`.
+    pub server: String,
+    /// `PostgreSQL`, `MySQL`, `Redis`, `memcached`, `MongoDB`, `FastCGI`, `HTTP`, `LDAP`.
+    pub protocol: String,
+    /// `SELECT name FROM orders WHERE customer = ?`, `GET user:?`; `*` stands for words that differ.
+    pub text: String,
+    /// How often a request asks it; `null` where requests were not counted.
+    pub per_request: Option<f64>,
+    /// Share of all the time in which answers were waited for, 0 to 1.
+    pub share: f64,
+    /// Mean time until the first data of the answer was read, ms.
+    pub wait_ms: f64,
+    /// Share of the answers that found nothing (a miss in a cache, no row), 0 to 1; `null` where they do not tell.
+    pub empty_share: Option<f64>,
+    /// Mean number of rows or values in an answer; `null` where they do not tell.
+    pub rows: Option<f64>,
 }
 
 /// A function with all that it calls.

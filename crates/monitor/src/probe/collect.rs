@@ -12,7 +12,7 @@ use super::layout::{
     PeerCounts, PeerError, ProcessCounts, RefusalKey, SockCounts, Thread, WaitCounts, WaitKey,
     class,
 };
-use super::{ProbeTarget, calls, heads, proc};
+use super::{ProbeTarget, asked, calls, heads, proc};
 use aya::maps::{HashMap, MapData, PerCpuArray, PerCpuHashMap, PerCpuValues, RingBuf};
 use aya::{Ebpf, Pod};
 use record::{
@@ -48,6 +48,7 @@ pub(crate) struct Maps {
     allocs: PerCpu<AllocKey, u64>,
     lost: PerCpuArray<MapData, u64>,
     heads: RingBuf<MapData>,
+    answered: RingBuf<MapData>,
 }
 
 macro_rules! taken {
@@ -79,6 +80,7 @@ impl Maps {
             allocs: taken!(bpf, PerCpuHashMap, "ALLOCS"),
             lost: taken!(bpf, PerCpuArray, "LOST"),
             heads: taken!(bpf, RingBuf, "HEADS"),
+            answered: taken!(bpf, RingBuf, "ANSWERED"),
         })
     }
 
@@ -105,6 +107,13 @@ impl Maps {
         let taken: BTreeMap<u32, u64> = entries(&self.taken).collect();
         let lost = self.lost.get(&0, 0).map_or(0, |v| v.iter().sum());
         let mut heads = heads::drain(self.heads);
+        let mut asked = asked::drain(self.answered);
+        for (&target, upstreams) in &mut upstreams {
+            for upstream in upstreams {
+                let key = (target, upstream.address.clone());
+                upstream.asked = asked.remove(&key).unwrap_or_default();
+            }
+        }
         let signature = |(index, target): (u32, &ProbeTarget)| {
             let counts = processes.get(&index).copied().unwrap_or_default();
             let upstreams = upstreams.remove(&index).unwrap_or_default();
@@ -249,6 +258,7 @@ impl Maps {
                 answered: trimmed(&counts.answered),
                 written_bytes: counts.written_bytes,
                 read_bytes: counts.read_bytes,
+                asked: Vec::new(),
             };
             peers.insert(peer, stats);
         }
@@ -401,7 +411,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..length]).into_owned()
 }
 
-fn address(peer: &Peer) -> String {
+/// Where a peer is: `address:port`, or a path.
+pub(super) fn address(peer: &Peer) -> String {
     let ip = match i32::from(peer.family) {
         libc::AF_INET => {
             let [a, b, c, d, ..] = peer.address;

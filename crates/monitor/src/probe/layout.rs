@@ -11,6 +11,9 @@ pub(crate) const TABLE_ENTRIES: u32 = 1024;
 pub(crate) const NAME: usize = 96;
 /// Bytes of a head.
 pub(crate) const HEAD: usize = 512;
+/// Bytes by which an answer begins, and by which it ends.
+pub(crate) const ANSWER_BEGINS: usize = 16;
+pub(crate) const ANSWER_ENDS: usize = 32;
 
 /// How the kernel's side learns how much a call asks for.
 #[derive(Clone, Copy)]

@@ -7,6 +7,7 @@
 //! see is a [`Unavailable`] with its reason, in a field that is `None` and not zero.
 
 mod allocator;
+mod asked;
 pub(crate) mod calls;
 mod collect;
 pub(crate) mod ebpf;

@@ -2,7 +2,7 @@
 //! place.
 
 use crate::number::{Number, Source, Unit};
-use analysis::{Account, Branch, Ledger, Row};
+use analysis::{Account, Asked, Branch, Ledger, Row};
 use serde::Serialize;
 
 /// Narrower segments carry no label, as a share of the bar.
@@ -21,6 +21,8 @@ pub struct AccountView {
     requests: Option<Number>,
     /// What most of it is below.
     branch: Option<String>,
+    /// What it asks of the servers behind, one sentence each.
+    asked: Vec<String>,
     rows: Vec<RowView>,
     /// Pointer of the account in the document.
     at: String,
@@ -58,6 +60,8 @@ fn view(name: &str, account: &Account, at: &str, source: &Source) -> AccountView
         from += row.share;
         view
     });
+    // The account of a rate may be that of the latency once more.
+    let asked = account.asked.iter().filter(|_| at.ends_with("latency"));
     AccountView {
         name: name.to_owned(),
         of: account.of.clone(),
@@ -66,6 +70,7 @@ fn view(name: &str, account: &Account, at: &str, source: &Source) -> AccountView
         requests: source.number(&format!("{at}/requests"), Unit::Plain),
         rows: rows.collect(),
         branch: account.branch.as_ref().map(Branch::words),
+        asked: asked.map(Asked::words).collect(),
         at: at.to_owned(),
     }
 }

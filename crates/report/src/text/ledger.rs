@@ -8,6 +8,8 @@ use analysis::{Account, Ledger, Row};
 const SMALL: f64 = 0.05;
 /// Gaps that are told.
 const GAPS_SHOWN: usize = 4;
+/// Questions to the servers behind that are told of an account.
+const ASKED_SHOWN: usize = 3;
 
 /// All accounts; empty without one.
 pub(super) fn ledger(ledger: Option<&Ledger>, style: Style) -> String {
@@ -22,6 +24,11 @@ pub(super) fn ledger(ledger: Option<&Ledger>, style: Style) -> String {
             0.0
         };
         text += &table(&name, account, least, style);
+        // The account of a rate may be that of the latency once more.
+        let asked = account.asked.iter().filter(|_| at.ends_with("latency"));
+        for asked in asked.take(ASKED_SHOWN) {
+            text += &wrapped("  ", &asked.words(), 4);
+        }
     }
     for gap in ledger.not_visible.iter().take(GAPS_SHOWN) {
         text += &wrapped("not visible: ", gap, 13);

@@ -4,9 +4,9 @@
 #![allow(dead_code, reason = "each test file uses some of them")]
 
 use analysis::{
-    Account, Branch, Calibrated, CallChange, Change, Diagnosis, Evidence, FactValue, Finding, Held,
-    JudgedBy, Ledger, Metric, NextLimit, Plan, Proof, ProofRatio, Row, RuledOut, Station, Status,
-    TrialPlan, Unseen, WhatIf,
+    Account, Asked, Branch, Calibrated, CallChange, Change, Diagnosis, Evidence, FactValue,
+    Finding, Held, JudgedBy, Ledger, Metric, NextLimit, Plan, Proof, ProofRatio, Row, RuledOut,
+    Station, Status, TrialPlan, Unseen, WhatIf,
 };
 use record::{
     CallStats, Examination, FdClass, Frame, Lookout, Nanos, Overhead, OverheadPart, ProbeCost,
@@ -328,6 +328,7 @@ fn ledger() -> Ledger {
                 callers: vec!["ngx_http_upstream_process_upstream".into()],
                 share: 0.71,
             }),
+            asked: Vec::new(),
         }),
         latency: Some(Account {
             basis: analysis::Basis::Requests,
@@ -338,6 +339,16 @@ fn ledger() -> Ledger {
             requests: Some(64.0),
             rows: waits.into_iter().chain([client]).collect(),
             branch: None,
+            asked: vec![Asked {
+                server: "127.0.0.1:5432 (postgres)".into(),
+                protocol: "PostgreSQL".into(),
+                text: "SELECT name FROM orders WHERE customer = ?".into(),
+                per_request: Some(38.0),
+                share: 0.82,
+                wait_ms: 0.41,
+                empty_share: Some(0.0),
+                rows: Some(1.0),
+            }],
         }),
         tail: None,
         servers: Vec::new(),
