@@ -147,7 +147,7 @@ struct sock_entry {
 	u32 failed;
 	u32 is_upstream;
 	u32 kept; // what was asked last is in QUESTIONS
-	u32 unused;
+	u32 then; // and is a statement that the next question executes: so many it stands for
 	u64 written_ns;
 	u64 arrived_ns; // the first data since the last read, 0 while there is none
 };
@@ -638,21 +638,45 @@ static __always_inline u32 chosen(u32 target)
 	return bpf_get_prandom_u32() % of ? 0 : of;
 }
 
-// A function that the verifier looks at by itself, as above.
-__noinline int keep_question(u32 tid, u64 bytes, u32 stands_for)
+// Is it a message of PostgreSQL about what has no name: `Parse` (statement), `Bind` (portal, statement)?
+static __always_inline int is_unnamed(const u8 *b, u8 kind)
 {
+	return b[0] == kind && !b[1] && !b[5] && (kind == 'P' || !b[6]);
+}
+
+// Keeps a question that stands for `by_chance`, or the execution of a statement that was kept when it was prepared, a
+// turn before: then it stands for `then`. A function that the verifier looks at by itself, as above.
+__noinline int keep_question(u32 tid, u64 bytes, u32 by_chance, u32 then)
+{
+	u8 first[8] = {};
 	struct thread *t = bpf_map_lookup_elem(&THREADS, &tid);
-	if (!t)
+	if (!t || bpf_probe_read_user(first, sizeof(first), (void *)t->user))
 		return 0;
 	u64 sk = t->sk;
 	struct sock_entry *entry = bpf_map_lookup_elem(&SOCKS, &sk);
 	if (!entry)
+		return 0;
+	if (is_unnamed(first, 'B')) {
+		struct question *q = then ? bpf_map_lookup_elem(&QUESTIONS, &sk) : 0;
+		if (q)
+			q->stands_for = then;
+		return q != 0;
+	}
+	if (!by_chance)
 		return 0;
 	bpf_map_update_elem(&QUESTIONS, &sk, &no_question, BPF_ANY);
 	struct question *q = bpf_map_lookup_elem(&QUESTIONS, &sk);
 	if (!q)
 		return 0;
 	__builtin_memcpy(&q->peer, &entry->peer, sizeof(q->peer));
+	if (is_unnamed(first, 'P')) {
+		u8 next = 0;
+		u64 end = 1 + ((u64)first[2] << 16 | (u64)first[3] << 8 | first[4]);
+		if (end < bytes)
+			bpf_probe_read_user(&next, sizeof(next), (void *)(t->user + end));
+		if (next != 'B')
+			entry->then = by_chance;
+	}
 	u64 len = bytes < t->user_len ? bytes : t->user_len;
 	if (len > HEAD)
 		len = HEAD;
@@ -662,7 +686,7 @@ __noinline int keep_question(u32 tid, u64 bytes, u32 stands_for)
 	if (bpf_probe_read_user(q->bytes, len, (void *)t->user))
 		len = 0;
 	q->len = len;
-	q->stands_for = stands_for;
+	q->stands_for = by_chance;
 	return 1;
 }
 
@@ -697,8 +721,9 @@ static __always_inline void turn(struct thread *t, u32 tid, u8 dir, u64 bytes, u
 	if (dir == DIR_WRITE) {
 		add(&stats->written_bytes, bytes);
 		if (!entry->wrote) {
-			u32 stands_for = t->user ? chosen(t->target) : 0;
-			entry->kept = stands_for && keep_question(tid, bytes, stands_for);
+			u32 by_chance = t->user ? chosen(t->target) : 0, then = entry->then;
+			entry->then = 0;
+			entry->kept = (by_chance || then) && keep_question(tid, bytes, by_chance, then);
 		}
 		entry->written_ns = now;
 		entry->wrote = 1;

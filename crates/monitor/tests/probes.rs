@@ -379,6 +379,53 @@ fn what_an_upstream_is_asked_is_told_without_its_values() {
     assert!((0.3..3.0).contains(&waited), "{waited} of the time");
 }
 
+/// A statement without a name is prepared in one turn and executed in the next; between them stand plain ones.
+#[test]
+fn what_a_statement_takes_is_told_with_its_preparation() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let script = "import socket, struct, sys\ninput()\npeer = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\ndef m(kind, body): return kind + struct.pack('>I', 4 + len(body)) + body\nsync = m(b'S', b'')\nfor i in range(60):\n    for asked in [m(b'P', b'\\0SELECT a FROM slow WHERE b = $1\\0\\0\\0') + m(b'D', b'S\\0') + sync, m(b'B', b'\\0\\0\\0\\0\\0\\0') + m(b'E', b'\\0\\0\\0\\0\\0') + sync, m(b'Q', b'SELECT 7\\0'), m(b'P', b'\\0SELECT b FROM other\\0\\0\\0') + m(b'B', b'\\0\\0\\0\\0\\0\\0') + sync]:\n        peer.send(asked); peer.recv(4096)\nprint('done', flush=True)\ninput()";
+    let mut command = Command::new("python3");
+    command.args(["-c", script, &port]);
+    let mut child = (command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()).unwrap();
+    let database = std::thread::spawn(move || {
+        let (mut peer, _) = listener.accept().unwrap();
+        let mut question = [0; 256];
+        while peer.read(&mut question).unwrap() > 0 {
+            if question[0] == b'B' {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            peer.write_all(b"C\0\0\0\rSELECT 1\0Z\0\0\0\x05I").unwrap();
+        }
+    });
+    let Some(probes) = armed(&config(&[id(&child)], &[])) else {
+        eprintln!("skipped: no BPF");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        return;
+    };
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"go\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let probed = probes.disarm();
+    drop(input);
+    child.wait().unwrap();
+    database.join().unwrap();
+    let upstream = &probed.targets[0].upstreams.as_ref().unwrap()[0];
+    let told: Vec<_> = (upstream.asked.iter())
+        .map(|q| (q.text.as_str(), q.turns))
+        .collect();
+    // The slow one first; all of the first 256 are looked at.
+    assert_eq!(told[0], ("SELECT a FROM slow WHERE b = ?", 120));
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told.contains(&("SELECT ?", 60)) && told.contains(&("SELECT b FROM other", 60)));
+    let share = upstream.asked[0].wait_ns as f64 / upstream.wait_ns as f64;
+    assert!(share > 0.5, "{share} of the wait");
+}
+
 /// What a TLS client sends before its first request asks for nothing, by either version's handshake and however many
 /// requests follow.
 #[test]

@@ -1465,6 +1465,47 @@ fn refusals_of_databases_are_told_from_answers_that_programs_ask_for() {
 }
 
 #[test]
+fn look_ups_that_find_nothing_are_told_from_those_of_what_need_not_be_there() {
+    let question = |text: &str, turns: u64, told: u64, empty: u64| record::Question {
+        protocol: "Redis".to_owned(),
+        text: text.to_owned(),
+        seen: turns,
+        turns,
+        told,
+        empty,
+        ..record::Question::default()
+    };
+    let of = |asked: Vec<record::Question>| {
+        let mut record = with_calls(trial(0.5), Vec::new());
+        let signature = (record.examination.as_mut()).and_then(|e| e.signature.as_mut());
+        signature.unwrap().targets[0].upstreams = Some(vec![record::UpstreamStats {
+            asked,
+            ..record::UpstreamStats::default()
+        }]);
+        let facts = facts_of(&record, &[], 0.01);
+        let value = |name: &str| facts.view("web").value(&format!("upstream.{name}"));
+        [
+            value("lookups_per_request"),
+            value("missed_share"),
+            value("fills_per_miss"),
+        ]
+    };
+    let (get, set) = (
+        question("GET report:?", 800, 800, 600),
+        question("SETEX report:?", 300, 0, 0),
+    );
+    assert_eq!(
+        of(vec![get.clone(), set]),
+        [Some(0.8), Some(0.75), Some(0.5)]
+    );
+    // A lock that is not had is no look-up, and a session that is not there is written by nobody.
+    let lock = question("SET PHPREDIS_SESSION:?_LOCK", 900, 900, 900);
+    assert_eq!(of(vec![lock]), [Some(0.0), None, None]);
+    assert_eq!(of(vec![get]), [Some(0.8), Some(0.75), Some(0.0)]);
+    assert_eq!(of(Vec::new()), [None; 3], "an older record did not look");
+}
+
+#[test]
 fn growth_over_the_window_needs_no_load() {
     let calls = vec![call("read", FdClass::Client, 1_000, 60)];
     let loaded = with_counters(with_calls(trial(0.5), calls));

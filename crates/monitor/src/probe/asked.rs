@@ -12,7 +12,7 @@ use super::collect;
 use super::layout::{ANSWER_BEGINS, ANSWER_ENDS, HEAD, Peer};
 use aya::maps::{MapData, RingBuf};
 use record::Question;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::size_of;
 
 /// Questions that are kept of a peer; the others become one without words.
@@ -116,6 +116,14 @@ fn merge(into: &mut Question, other: &Question) {
 
 /// The questions that are waited for longest. Of many of a kind, which differ in a word that is a value, one remains.
 fn fewer(questions: &mut Vec<Question>) {
+    // A digest may happen to have no digit.
+    let texts: BTreeSet<String> = questions.iter().map(|q| q.text.clone()).collect();
+    for question in questions.iter_mut() {
+        let of_digest = shape::as_digest(&question.text);
+        if let Some(value) = of_digest.filter(|value| texts.contains(value)) {
+            question.text = value;
+        }
+    }
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     for question in questions.iter() {
         *kinds.entry(shape::wider(&question.text)).or_default() += 1;
@@ -225,6 +233,15 @@ mod tests {
             (questions[0].text.as_str(), questions[0].turns),
             ("get product:*", 30)
         );
+
+        let digests = ["get p:b3c9", "get p:bee", "get p:name"]
+            .map(|text| item(format!("{text}\r\n").as_bytes(), b"END\r\n", 1, 10));
+        let questions = counted(&digests);
+        let told: Vec<_> = questions
+            .iter()
+            .map(|q| (q.text.as_str(), q.turns))
+            .collect();
+        assert_eq!(told, [("get p:?", 2), ("get p:name", 1)]);
 
         let kinds: Vec<_> = (0..20_u8)
             .map(|i| {

@@ -16,6 +16,7 @@ mod files;
 mod host;
 mod processor;
 mod profile;
+mod questions;
 mod resources;
 mod service;
 mod socket;
@@ -74,6 +75,7 @@ pub(crate) fn extract(material: &Material<'_>) -> FactSet {
     // Looks at the facts of the peers' targets, so it comes last.
     for target in set.targets.clone() {
         upstream::extract(material, &mut Sheet::new(&mut set, &target));
+        questions::extract(material, &mut Sheet::new(&mut set, &target));
         service::extract(material, &mut Sheet::new(&mut set, &target));
     }
     traffic::extract(material, &mut Sheet::new(&mut set, ""));
@@ -202,8 +204,13 @@ impl<'a> Material<'a> {
     }
 
     pub(crate) fn signature(&self, target: &str) -> Option<&'a TargetSignature> {
-        let signature = self.examination()?.signature.as_ref()?;
-        signature.targets.iter().find(|t| t.target == target)
+        self.signatures().find(|t| t.target == target)
+    }
+
+    /// Those of all targets.
+    pub(crate) fn signatures(&self) -> impl Iterator<Item = &'a TargetSignature> {
+        let signature = self.examination().and_then(|e| e.signature.as_ref());
+        signature.into_iter().flat_map(|s| &s.targets)
     }
 
     /// Requests of the signature pass, whatever their fate.

@@ -191,6 +191,14 @@ fn parts(text: &str, out: &mut String) {
     }
 }
 
+/// The same with a value for its last word, where that may be a digest: letters that are digits of base 16.
+pub(super) fn as_digest(text: &str) -> Option<String> {
+    let at = text.rfind([':', '/', '.', '-', '_', ' '])?;
+    let word = &text[at + 1..];
+    let is_digest = !word.is_empty() && word.chars().all(|c| matches!(c, 'a'..='f'));
+    is_digest.then(|| format!("{}{VALUE}", &text[..=at]))
+}
+
 /// The same without its last word, for one of many that differ in it alone.
 pub(super) fn wider(text: &str) -> String {
     let text = text.split_once('?').map_or(text, |(before, _)| before);

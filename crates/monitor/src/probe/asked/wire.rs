@@ -106,10 +106,15 @@ fn memcached(bytes: &[u8]) -> Option<(&'static str, String)> {
     let mut words = line.split(|&b| b == b' ');
     let command = words.next().filter(|c| COMMANDS.contains(c))?;
     let key = words.next()?;
-    Some((
-        MEMCACHED,
-        format!("{} {}", text(command), shape::words(&text(key))),
-    ))
+    // Nothing answers it: what was waited for is the question behind it.
+    let is_silent = words.next_back() == Some(b"noreply");
+    let silent = if is_silent {
+        " noreply, and the next"
+    } else {
+        ""
+    };
+    let key = shape::words(&text(key));
+    Some((MEMCACHED, format!("{} {key}{silent}", text(command))))
 }
 
 /// Magic, opcode, length of the key, of what goes before it, and the rest of 24 bytes.
@@ -370,6 +375,11 @@ mod tests {
                 "AUTH",
             ),
             (b"gets user:12\r\n".to_vec(), MEMCACHED, "gets user:?"),
+            (
+                b"set user:12 0 9 1 noreply\r\nx\r\n".to_vec(),
+                MEMCACHED,
+                "set user:? noreply, and the next",
+            ),
             (binary, MEMCACHED, "get user:?"),
             (mongo, "MongoDB", "find orders"),
             (fcgi, "FastCGI", "GET /item.php?i=?"),
