@@ -17,7 +17,7 @@ pub use head::{
     HEADERS_MAX, RequestHead, ResponseHead, for_each_field, parse_request, parse_response,
     response_fields,
 };
-pub use peek::{FirstLine, Peeked, peek};
+pub use peek::{FirstLine, Peeked, peek, peek_target};
 
 use std::fmt;
 

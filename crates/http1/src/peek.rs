@@ -50,6 +50,27 @@ pub fn peek(buf: &[u8]) -> Option<Peeked> {
     Some(peeked(request.version?, first, request.headers, whole))
 }
 
+/// Method and target of a request, of whose first line at least these are there; the end of a target that is cut is not
+/// seen. `None` for what is no request of HTTP/1.
+pub fn peek_target(buf: &[u8]) -> Option<(String, String)> {
+    let mut headers = [EMPTY_HEADER; HEADERS_MAX];
+    let mut request = httparse::Request::new(&mut headers);
+    // As above: what was read before a fault or the end stays.
+    let parsed = request.parse(buf);
+    let method = request.method?.to_owned();
+    let cut = || {
+        let rest = buf.get(method.len() + 1..)?;
+        let is_cut = parsed.is_ok_and(|status| status.is_partial()) && !rest.contains(&b' ');
+        is_cut.then(|| String::from_utf8_lossy(rest).into_owned())
+    };
+    let target = match (request.path, request.version) {
+        (Some(path), Some(_)) => path.to_owned(),
+        _ => cut()?,
+    };
+    let is_target = target.starts_with('/') || target.starts_with("http");
+    is_target.then_some((method, target))
+}
+
 fn peeked(minor: u8, first: FirstLine, headers: &[Header<'_>], whole: bool) -> Peeked {
     let read = headers.iter().take_while(|field| !field.name.is_empty());
     Peeked {
@@ -92,6 +113,27 @@ mod tests {
         let found = peek(text.as_bytes()).unwrap();
         assert_eq!(found.first, FirstLine::Response(204));
         assert_eq!(found.fields, fields(&[("content-length", "x")]));
+    }
+
+    #[test]
+    fn a_target_is_told_as_far_as_it_is_seen() {
+        let of = |text: &str| peek_target(text.as_bytes());
+        let told = |method: &str, target: &str| Some((method.to_owned(), target.to_owned()));
+        assert_eq!(
+            of("GET /a?b=1 HTTP/1.1\r\nHost: c\r\n"),
+            told("GET", "/a?b=1")
+        );
+        assert_eq!(of("POST /a/very/lo"), told("POST", "/a/very/lo"));
+        for none in [
+            "",
+            "GET",
+            "GET ",
+            "PRI * HTTP/2.0\r\n",
+            "HTTP/1.1 200 OK\r\n",
+            "get a\r\n",
+        ] {
+            assert_eq!(of(none), None, "{none}");
+        }
     }
 
     #[test]

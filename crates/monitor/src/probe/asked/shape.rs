@@ -1,7 +1,7 @@
 //! Words of a question without its values: what is asked again and again has one shape.
 //!
-//! Lexical, as pg_stat_statements and MySQL's digests look to whoever reads them, and no parser: a text is cut where the
-//! kernel's side stopped, and may be of any dialect.
+//! Lexical, as pg_stat_statements and MySQL's digests look to whoever reads them, and no parser: a text is cut where
+//! the kernel's side stopped, and may be of any dialect.
 //!
 //! The surprise: what is left out here is in no record. A word that may be a value is one.
 
@@ -16,8 +16,8 @@ const SHORT: usize = 2;
 
 const VALUE: &str = "?";
 
-/// A statement with `?` for its literals and placeholders; a list of them is one. `quotes`: whether double quotes hold a
-/// literal (MySQL) or a name.
+/// A statement with `?` for its literals and placeholders; a list of them is one. `quotes`: whether double quotes hold
+/// a literal (MySQL) or a name.
 pub(super) fn sql(text: &str, quotes: bool) -> String {
     let mut out = String::new();
     let mut rest = text;

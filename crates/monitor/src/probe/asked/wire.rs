@@ -59,20 +59,8 @@ fn begins_as_words(bytes: &[u8]) -> bool {
 }
 
 fn http(bytes: &[u8]) -> Option<(&'static str, String)> {
-    let line = bytes.split(|&b| b == b'\r' || b == b'\n').next()?;
-    let mut words = line.split(|&b| b == b' ');
-    let (method, target) = (words.next()?, words.next()?);
-    // The end of a line that is cut is not seen.
-    let is_http =
-        words.next().is_some_and(|v| v.starts_with(b"HTTP/")) || line.len() == bytes.len();
-    let is_method = (3..=8).contains(&method.len()) && method.iter().all(u8::is_ascii_uppercase);
-    let is_target = target.starts_with(b"/") || target.starts_with(b"http");
-    (is_http && is_method && is_target).then(|| {
-        (
-            "HTTP",
-            format!("{} {}", text(method), shape::path(&text(target))),
-        )
-    })
+    let (method, target) = http1::peek_target(bytes)?;
+    Some(("HTTP", format!("{method} {}", shape::path(&target))))
 }
 
 fn redis(bytes: &[u8]) -> Option<(&'static str, String)> {
