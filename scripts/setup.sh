@@ -29,7 +29,7 @@ readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnish
     e2guardian clamav-daemon clamav-freshclam apt-cacher-ng rspamd prometheus-alertmanager
     pgpool2 orthanc nutcracker'
 # Modules of Apache that their packages would enable.
-readonly modules='auth_openidc authz_svn dav dav_svn jk passenger perl security2 unique_id wsgi'
+readonly modules='auth_openidc authz_svn dav dav_svn iipsrv jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
 readonly configurations='cgit mediawiki'
 readonly policy=/usr/sbin/policy-rc.d
@@ -417,6 +417,8 @@ Orthanc                                   orthanc
 /usr/share/gocode/src/github.com/dgraph-io/badger/* golang-github-dgraph-io-badger-dev
 /usr/include/libwebsockets.h              libwebsockets-dev
 nutcracker                                nutcracker
+/usr/lib/iipimage-server/iipsrv.fcgi      iipimage-server
+vips                                      libvips-tools
 TABLE
 }
 

@@ -69,6 +69,7 @@ ECLIPSELINK = [*(f"/usr/share/java/{part}.jar" for part in (
     "eclipselink", "eclipselink-jpa-2.1-spec", "geronimo-jta-1.2-spec", "javax.json", "postgresql")), *JETTY]
 FREEMARKER = [*(f"/usr/share/java/{part}.jar" for part in ("freemarker", "ehcache", "slf4j-api", "slf4j-nop")), *JETTY]
 HSQLDB = ["/usr/share/java/hsqldb.jar", *JETTY]
+IIPSRV = "/usr/lib/iipimage-server/iipsrv.fcgi"
 APACHE_MODULES = "/usr/lib/apache2/modules"
 # A process for each connection of the load.
 PREFORK = """StartServers 16
@@ -283,6 +284,7 @@ NEEDS = {
     "badger": (f"{GOPATH}/src/github.com/dgraph-io/badger/db.go", "golang-go golang-github-dgraph-io-badger-dev"),
     "lws": ("/usr/include/libwebsockets.h", "gcc libc6-dev libwebsockets-dev"),
     "twemproxy": ("nutcracker", "nutcracker memcached nginx"),
+    "iipimage": (IIPSRV, "iipimage-server libvips-tools"),
     "hsqldb": (HSQLDB[0], "libhsqldb-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
@@ -2795,6 +2797,34 @@ def twemproxy(lab, settings, own):
     return ["nutcracker", *files, "-a", "127.0.0.1", "-s", str(free_port()), *extra(lab, settings)], {}, False
 
 
+def photographs(place):
+    """A photograph of a site and a smaller one of a hall, in tiles and all sizes, the hall also in its full size alone."""
+    def vips(*words):
+        subprocess.run(["vips", *map(str, words)], cwd=place, check=True, capture_output=True, text=True)
+    tiles = ["--tile", "--tile-width", 256, "--tile-height", 256, "--compression", "jpeg", "--Q", 90]
+    place.mkdir()
+    vips("worley", "shapes.v", 8192, 8192, "--cell-size", 96)
+    vips("gaussnoise", "grain.v", 8192, 8192, "--sigma", 12, "--mean", 0)
+    vips("add", "shapes.v", "grain.v", "grey.v")
+    vips("cast", "grey.v", "byte.v", "uchar")
+    vips("bandjoin", "byte.v byte.v byte.v", "site.v")
+    vips("crop", "site.v", "hall.v", 0, 0, 1024, 1024)
+    vips("tiffsave", "site.v", "site.tif", "--pyramid", *tiles)
+    vips("tiffsave", "hall.v", "hall.tif", "--pyramid", *tiles)
+    vips("tiffsave", "hall.v", "hall-alone.tif", *tiles)
+    for path in place.glob("*.v"):
+        path.unlink()
+
+
+def iipimage(lab, settings, own):
+    """One process of the image server for FastCGI, which takes one request at a time."""
+    made = lab.common(settings)["build"] / "photographs"
+    if not made.exists():
+        photographs(made)
+    return [IIPSRV, "--bind", f"127.0.0.1:{settings['port']}", "--backlog", "1024"], {
+        "FILESYSTEM_PREFIX": f"{made}/", "OMP_NUM_THREADS": "1"}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2845,6 +2875,6 @@ COMMANDS = {
     "freemarker": freemarker, "openidc": openidc, "mason": mason, "grape": grape, "debuginfod": debuginfod,
     "mitmproxy": mitmproxy, "alertmanager": alertmanager, "hsqldb": hsqldb, "doctrine": doctrine, "pgpool": pgpool,
     "orthanc": orthanc, "smarty": smarty, "badger": go_program("badger_app.go"), "lws": c_program("lws_app.c", "websockets"),
-    "twemproxy": twemproxy,
+    "twemproxy": twemproxy, "iipimage": iipimage,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
