@@ -419,6 +419,7 @@ Orthanc                                   orthanc
 nutcracker                                nutcracker
 /usr/lib/iipimage-server/iipsrv.fcgi      iipimage-server
 vips                                      libvips-tools
+/usr/share/java/derby.jar                 libderby-java
 TABLE
 }
 

@@ -69,6 +69,7 @@ ECLIPSELINK = [*(f"/usr/share/java/{part}.jar" for part in (
     "eclipselink", "eclipselink-jpa-2.1-spec", "geronimo-jta-1.2-spec", "javax.json", "postgresql")), *JETTY]
 FREEMARKER = [*(f"/usr/share/java/{part}.jar" for part in ("freemarker", "ehcache", "slf4j-api", "slf4j-nop")), *JETTY]
 HSQLDB = ["/usr/share/java/hsqldb.jar", *JETTY]
+DERBY = ["/usr/share/java/derby.jar", *JETTY]
 IIPSRV = "/usr/lib/iipimage-server/iipsrv.fcgi"
 APACHE_MODULES = "/usr/lib/apache2/modules"
 # A process for each connection of the load.
@@ -284,6 +285,7 @@ NEEDS = {
     "badger": (f"{GOPATH}/src/github.com/dgraph-io/badger/db.go", "golang-go golang-github-dgraph-io-badger-dev"),
     "lws": ("/usr/include/libwebsockets.h", "gcc libc6-dev libwebsockets-dev"),
     "twemproxy": ("nutcracker", "nutcracker memcached nginx"),
+    "derby": (DERBY[0], "libderby-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "iipimage": (IIPSRV, "iipimage-server libvips-tools"),
     "hsqldb": (HSQLDB[0], "libhsqldb-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
@@ -2825,6 +2827,20 @@ def iipimage(lab, settings, own):
         "FILESYSTEM_PREFIX": f"{made}/", "OMP_NUM_THREADS": "1"}, False
 
 
+def derby(lab, settings, own):
+    """A database in the process, which is filled once for all cases; `pages` of 4 KB may be in its cache."""
+    where = class_path(lab, settings, "Pumps", DERBY)
+    made = lab.common(settings)["build"] / "pumps"
+    if not made.exists():
+        subprocess.run(["java", "-Dderby.system.durability=test", f"-Dderby.stream.error.file={own}/filling.log", "-cp", where,
+                        "Pumps", "fill", str(made)], check=True, capture_output=True, text=True)
+    shutil.copytree(made, own / "pumps")
+    owned(lab, own)
+    flags = [f"-Dderby.stream.error.file={own}/derby.log", lab.fill("-Dderby.storage.pageCacheSize={{pages=20000}}", settings)]
+    return ["java", "-Xmx512m", *flags, "-cp", where, "Pumps", str(settings["port"]), str(own / "pumps"),
+            str(settings.get("aged_at_once", 0))], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2875,6 +2891,6 @@ COMMANDS = {
     "freemarker": freemarker, "openidc": openidc, "mason": mason, "grape": grape, "debuginfod": debuginfod,
     "mitmproxy": mitmproxy, "alertmanager": alertmanager, "hsqldb": hsqldb, "doctrine": doctrine, "pgpool": pgpool,
     "orthanc": orthanc, "smarty": smarty, "badger": go_program("badger_app.go"), "lws": c_program("lws_app.c", "websockets"),
-    "twemproxy": twemproxy, "iipimage": iipimage,
+    "twemproxy": twemproxy, "iipimage": iipimage, "derby": derby,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
