@@ -420,6 +420,8 @@ nutcracker                                nutcracker
 /usr/lib/iipimage-server/iipsrv.fcgi      iipimage-server
 vips                                      libvips-tools
 /usr/share/java/derby.jar                 libderby-java
+/usr/share/java/zookeeper.jar             libzookeeper-java
+/usr/lib/python3/dist-packages/kazoo/*    python3-kazoo
 TABLE
 }
 

@@ -285,6 +285,7 @@ NEEDS = {
     "badger": (f"{GOPATH}/src/github.com/dgraph-io/badger/db.go", "golang-go golang-github-dgraph-io-badger-dev"),
     "lws": ("/usr/include/libwebsockets.h", "gcc libc6-dev libwebsockets-dev"),
     "twemproxy": ("nutcracker", "nutcracker memcached nginx"),
+    "kazoo": (f"{PYTHON}/kazoo/__init__.py", "gunicorn python3-kazoo"),
     "derby": (DERBY[0], "libderby-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "iipimage": (IIPSRV, "iipimage-server libvips-tools"),
     "hsqldb": (HSQLDB[0], "libhsqldb-java libjetty9-java libservlet-api-java default-jdk-headless"),
@@ -2841,6 +2842,12 @@ def derby(lab, settings, own):
             str(settings.get("aged_at_once", 0))], {}, False
 
 
+def kazoo(lab, settings, own):
+    """In front of the ZooKeeper that was started before it."""
+    command, _, privileged = threaded("kazoo_app")(lab, settings, own)
+    return command, {"HOME": str(own), "ZOOKEEPER": lab.fill("{{zookeeper.port}}", settings)}, privileged
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2891,6 +2898,6 @@ COMMANDS = {
     "freemarker": freemarker, "openidc": openidc, "mason": mason, "grape": grape, "debuginfod": debuginfod,
     "mitmproxy": mitmproxy, "alertmanager": alertmanager, "hsqldb": hsqldb, "doctrine": doctrine, "pgpool": pgpool,
     "orthanc": orthanc, "smarty": smarty, "badger": go_program("badger_app.go"), "lws": c_program("lws_app.c", "websockets"),
-    "twemproxy": twemproxy, "iipimage": iipimage, "derby": derby,
+    "twemproxy": twemproxy, "iipimage": iipimage, "derby": derby, "kazoo": kazoo,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }

@@ -1,4 +1,4 @@
-"""Databases, caches, a pooler, a bus and a container of servlets that the front servers of the truth set stand on.
+"""Databases, caches, poolers, a bus, a coordinator and a container of servlets that the cases' front servers stand on.
 
 Each is a real server on the servers' core with its data below the state's own directory. PostgreSQL and MariaDB have 20,000 rows
 in `valves`, of which `name` has no index and `id` has, and 64 counters; nothing is synced unless a case says so.
@@ -33,6 +33,9 @@ MARIADB_TABLES = (
     "create table visits (id int auto_increment primary key, page varchar(40)) engine=innodb",
     "analyze table valves, counters",
 )
+ZOOKEEPER = [f"/usr/share/java/{part}.jar" for part in (
+    "zookeeper", "zookeeper-jute", "slf4j-api", "slf4j-nop", "netty-handler", "netty-transport", "netty-buffer", "netty-common",
+    "metrics-core", "snappy-java", "commons-io")]
 
 NEEDS = {
     "postgres": (f"{POSTGRES}/postgres", "postgresql"),
@@ -45,6 +48,7 @@ NEEDS = {
     "bus": ("nats-server", "nats-server"),
     "worker": (f"{GOPATH}/src/github.com/nats-io/nats.go/nats.go", "golang-go golang-github-nats-io-go-nats-dev"),
     "pgpool2": ("pgpool", "pgpool2"),
+    "zookeeper": (ZOOKEEPER[0], "libzookeeper-java default-jdk-headless"),
     "plant": (f"{PYTHON}/spyne/__init__.py", "gunicorn python3-spyne"),
     "ajp": ("/usr/share/tomcat10/bin/bootstrap.jar", "tomcat10-common default-jdk-headless"),
 }
@@ -216,6 +220,15 @@ backend_weight0 = 1
     return ["pgpool", "-n", *(part for pair in files for part in pair)], {"HOME": str(own)}, False
 
 
+def zookeeper(lab, settings, own):
+    """One server, which does not wait for the disk."""
+    text = lab.fill("tickTime=2000\ndataDir={{own}}/data\nclientPort={{port}}\nclientPortAddress=127.0.0.1\n"
+                    "maxClientCnxns=0\nadmin.enableServer=false\n{{more=}}\n", settings)
+    return ["java", "-Xmx256m", "-Dzookeeper.forceSync=no", "-cp", ":".join(ZOOKEEPER),
+            "org.apache.zookeeper.server.ZooKeeperServerMain", write(own / "zoo.cfg", text)], {}, False
+
+
 COMMANDS = {"postgres": postgres, "pgbouncer": pgbouncer, "mariadb": mariadb, "redis": redis, "memcached": memcached,
             "slapd": slapd, "ajp": ajp, "celery": celery, "bus": bus, "worker": worker, "pgpool2": pgpool2,
+            "zookeeper": zookeeper,
             "plant": threaded("plant_app")}
