@@ -419,6 +419,8 @@ Orthanc                                   orthanc
 nutcracker                                nutcracker
 /usr/lib/iipimage-server/iipsrv.fcgi      iipimage-server
 vips                                      libvips-tools
+/usr/lib/*/perl5/*/Search/Xapian.pm       libsearch-xapian-perl
+xapian-tcpsrv                             xapian-tools
 /usr/share/java/derby.jar                 libderby-java
 /usr/share/java/zookeeper.jar             libzookeeper-java
 /usr/lib/python3/dist-packages/kazoo/*    python3-kazoo

@@ -285,6 +285,7 @@ NEEDS = {
     "badger": (f"{GOPATH}/src/github.com/dgraph-io/badger/db.go", "golang-go golang-github-dgraph-io-badger-dev"),
     "lws": ("/usr/include/libwebsockets.h", "gcc libc6-dev libwebsockets-dev"),
     "twemproxy": ("nutcracker", "nutcracker memcached nginx"),
+    "xapian": ("/usr/share/doc/libsearch-xapian-perl", "starman libsearch-xapian-perl"),
     "kazoo": (f"{PYTHON}/kazoo/__init__.py", "gunicorn python3-kazoo"),
     "derby": (DERBY[0], "libderby-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "iipimage": (IIPSRV, "iipimage-server libvips-tools"),
@@ -2848,6 +2849,23 @@ def kazoo(lab, settings, own):
     return command, {"HOME": str(own), "ZOOKEEPER": lab.fill("{{zookeeper.port}}", settings)}, privileged
 
 
+def reports(lab):
+    """The directory of an index of reports, written once for all cases."""
+    made = lab.common({"kind": "xapian"})["build"] / "reports"
+    if not made.exists():
+        subprocess.run(["perl", str(lab.dir / "apps/xapian/index.pl"), str(made)], check=True, capture_output=True, text=True)
+    return made
+
+
+def xapian(lab, settings, own):
+    """A process for each connection of the load, and the index in each of them, or at the server `remote` names."""
+    index = reports(lab)
+    if "remote" in settings:
+        index = write(own / "stub", lab.fill("remote 127.0.0.1:{{remote}}\n", settings))
+    return ["starman", "--listen", f"127.0.0.1:{settings['port']}", "--workers", "16", "--max-requests", "1000000",
+            str(lab.dir / "apps/xapian/app.psgi")], {"HOME": str(own), "OWN": str(own), "INDEX": str(index)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2898,6 +2916,6 @@ COMMANDS = {
     "freemarker": freemarker, "openidc": openidc, "mason": mason, "grape": grape, "debuginfod": debuginfod,
     "mitmproxy": mitmproxy, "alertmanager": alertmanager, "hsqldb": hsqldb, "doctrine": doctrine, "pgpool": pgpool,
     "orthanc": orthanc, "smarty": smarty, "badger": go_program("badger_app.go"), "lws": c_program("lws_app.c", "websockets"),
-    "twemproxy": twemproxy, "iipimage": iipimage, "derby": derby, "kazoo": kazoo,
+    "twemproxy": twemproxy, "iipimage": iipimage, "derby": derby, "kazoo": kazoo, "xapian": xapian,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }

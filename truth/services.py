@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from defaults import write
-from families import GOPATH, PYTHON, go_program, threaded
+from families import GOPATH, PYTHON, go_program, reports, threaded
 
 POSTGRES = next((str(path.parent) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))), "/usr/lib/postgresql")
 TABLES = (
@@ -49,6 +49,7 @@ NEEDS = {
     "worker": (f"{GOPATH}/src/github.com/nats-io/nats.go/nats.go", "golang-go golang-github-nats-io-go-nats-dev"),
     "pgpool2": ("pgpool", "pgpool2"),
     "zookeeper": (ZOOKEEPER[0], "libzookeeper-java default-jdk-headless"),
+    "tcpsrv": ("xapian-tcpsrv", "xapian-tools libsearch-xapian-perl"),
     "plant": (f"{PYTHON}/spyne/__init__.py", "gunicorn python3-spyne"),
     "ajp": ("/usr/share/tomcat10/bin/bootstrap.jar", "tomcat10-common default-jdk-headless"),
 }
@@ -228,7 +229,13 @@ def zookeeper(lab, settings, own):
             "org.apache.zookeeper.server.ZooKeeperServerMain", write(own / "zoo.cfg", text)], {}, False
 
 
+def tcpsrv(lab, settings, own):
+    """An index of Xapian for others, with a process for each connection; nobody is sent away for being idle."""
+    return ["xapian-tcpsrv", "--quiet", "--interface", "127.0.0.1", "--port", str(settings["port"]), "--idle-timeout", "3600000",
+            str(reports(lab))], {}, False
+
+
 COMMANDS = {"postgres": postgres, "pgbouncer": pgbouncer, "mariadb": mariadb, "redis": redis, "memcached": memcached,
             "slapd": slapd, "ajp": ajp, "celery": celery, "bus": bus, "worker": worker, "pgpool2": pgpool2,
-            "zookeeper": zookeeper,
+            "zookeeper": zookeeper, "tcpsrv": tcpsrv,
             "plant": threaded("plant_app")}
