@@ -250,6 +250,11 @@ impl Examination {
         if let Some((_, target)) = peers().find(|(at, _)| *at == bare) {
             return Some(target);
         }
+        // At the moment at which connections were looked up its own may have been new.
+        let own = |server: &&Server| server.listens.iter().any(|at| at == bare);
+        if let Some(server) = self.servers.iter().find(own) {
+            return Some(&server.target);
+        }
         let (directory, _) = bare.rsplit_once('/')?;
         let is_near = |at: &str| {
             at.rsplit_once('/')
@@ -772,12 +777,18 @@ mod tests {
                     peer("/run/mixed/a", Some("one")),
                     peer("/run/mixed/b", Some("other")),
                 ]),
+                Server {
+                    target: "behind".to_owned(),
+                    listens: vec!["10.0.0.1:82".to_owned()],
+                    ..Server::default()
+                },
             ],
             ..Examination::default()
         };
         for (address, want) in [
             ("10.0.0.1:80", Some("web")),
             ("10.0.0.1:81", None),
+            ("10.0.0.1:82", Some("behind")),
             ("unix:/run/apps/a", Some("apps")),
             ("/run/apps/later", Some("apps")),
             ("unix:/run/mixed/b", Some("other")),

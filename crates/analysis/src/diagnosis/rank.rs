@@ -298,10 +298,11 @@ pub(crate) fn rank(
     ranked
 }
 
-/// What is left of the requests' time without their waits for what takes no CPU of the server, where nobody's CPU is
-/// full and the account of the rate is theirs.
+/// What is left of the time of the requests, or of the threads that serve them, without the waits for what takes no CPU
+/// of the server, where nobody's CPU is full and the account of the rate is theirs.
 fn in_requests(ledger: &Ledger) -> Option<f64> {
-    let rate = (ledger.rate.as_ref()).filter(|rate| rate.basis == Basis::Requests)?;
+    let theirs = |rate: &&Account| matches!(rate.basis, Basis::Requests | Basis::Threads);
+    let rate = ledger.rate.as_ref().filter(theirs)?;
     Some(1.0 - rate.share_of(Row::waits_elsewhere))
 }
 

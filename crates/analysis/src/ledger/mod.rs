@@ -31,6 +31,7 @@ pub(crate) use cpu::{NAMELESS, is_nameless, is_needless};
 pub(crate) use label::{bound, deciding, in_line, label, on_cpu, open_unjudged};
 pub(crate) use latency::{BRINGS, Service};
 pub(crate) use rate::program_of;
+pub(crate) use told::waits_for_made_lock;
 
 use crate::diagnosis::FactSet;
 use crate::observed::Observed;

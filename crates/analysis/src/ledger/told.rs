@@ -155,6 +155,19 @@ pub(super) fn is_near_a_lock(told: &Told) -> bool {
     near.any(|frame| is_of_lock(bare(function_of(frame))))
 }
 
+/// Whether a thread waits for a lock that is made of a condition, as those of a database are, by the names of what takes
+/// it: the signal comes from whoever gives it back.
+pub(crate) fn waits_for_made_lock(told: &Told) -> bool {
+    let of_library = |frame: &&String| LIBRARIES.iter().any(|l| frame.starts_with(l));
+    let own = told.frames.iter().filter(|frame| !of_library(frame));
+    let mut near = own.take(NEAR_A_LOCK);
+    told.state == ToldState::Signal
+        && near.any(|frame| {
+            let function = bare(function_of(frame));
+            names_a_lock(function, &function.to_ascii_lowercase())
+        })
+}
+
 /// Whether one of the innermost functions names a file or a session.
 pub(super) fn is_near_a_file(told: &Told) -> bool {
     let mut near = told.frames.iter().take(NEAR_A_LOCK);
@@ -183,11 +196,16 @@ fn function_of(frame: &str) -> &str {
 fn is_of_lock(function: &str) -> bool {
     let name = function.to_ascii_lowercase();
     let words = ["acquire", "mutex", "semaphore", "flock", "session_start"];
+    words.iter().any(|word| name.contains(word)) || names_a_lock(function, &name)
+}
+
+/// Whether a word of a function's name begins with `lock`; `name`: the same in small letters.
+fn names_a_lock(function: &str, name: &str) -> bool {
     let begins = |(at, _): (usize, &str)| {
         let before = function[..at].chars().next_back();
         !before.is_some_and(char::is_alphabetic) || function[at..].starts_with('L')
     };
-    words.iter().any(|word| name.contains(word)) || name.match_indices("lock").any(begins)
+    name.match_indices("lock").any(begins)
 }
 
 fn is_within(told: &Told, functions: &[&str]) -> bool {
@@ -212,6 +230,7 @@ pub(super) fn wait(told: &Told) -> Option<(&'static str, String)> {
         }
         ToldState::Lock => ("lock", "waiting for a lock"),
         ToldState::Permit => ("lock", "waiting for a permit of a semaphore or pool"),
+        ToldState::Signal if waits_for_made_lock(told) => ("lock", "waiting for a lock"),
         ToldState::Signal => ("lock", "waiting until another thread signals"),
         ToldState::Result => ("lock", "waiting for the result of another thread"),
         ToldState::Sleep if tries_a_lock(told) => ("lock", UNTIL_TRIED),
@@ -441,6 +460,41 @@ fn bare(function: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_that_is_made_of_a_condition_is_one() {
+        let waits = |state, frames: &[&str]| {
+            waits_for_made_lock(&Told {
+                state,
+                frames: frames.iter().map(|f| (*f).to_owned()).collect(),
+                ..Told::default()
+            })
+        };
+        let row = [
+            "java.lang.Object.wait",
+            "org.example.store.RowLock.waitForGrant",
+            "org.example.store.Table.read",
+        ];
+        assert!(waits(ToldState::Signal, &row));
+        assert!(!waits(ToldState::Running, &row), "it has it");
+        // A queue is guarded by a lock of the library, and is none.
+        let queue = [
+            "java.util.concurrent.locks.LockSupport.park",
+            "org.example.BlockingQueue.poll",
+            "org.example.Clock.run",
+        ];
+        assert!(!waits(ToldState::Signal, &queue));
+        let far = [
+            "f (a.py:1)",
+            "g (a.py:2)",
+            "h (a.py:3)",
+            "RowLock.take (b.py:4)",
+        ];
+        assert!(
+            !waits(ToldState::Signal, &far),
+            "what asked for it further out says nothing"
+        );
+    }
 
     #[test]
     fn a_lock_is_known_by_the_name_of_what_takes_it() {

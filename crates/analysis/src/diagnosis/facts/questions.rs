@@ -72,8 +72,11 @@ fn of_caches(target: &TargetSignature) -> impl Iterator<Item = &Question> {
     questions.filter(|q| CACHES.contains(&q.protocol.as_str()))
 }
 
+/// Behind a value that is written without an answer stands the question that was answered: of a cache, one that looks
+/// something up.
 fn lookups(target: &TargetSignature) -> impl Iterator<Item = &Question> {
-    of_caches(target).filter(|q| LOOKUPS.contains(&verb(q)))
+    let is_before_one = |q: &Question| q.text.ends_with("noreply, and the next") && q.told > 0;
+    of_caches(target).filter(move |q| LOOKUPS.contains(&verb(q)) || is_before_one(q))
 }
 
 fn fills(target: &TargetSignature) -> impl Iterator<Item = &Question> {

@@ -7,13 +7,14 @@
 
 use super::{Material, Sheet};
 use crate::diagnosis::station::cpu_wanted_by_itself;
-use record::{Place, TargetTurns};
+use record::{Place, TargetTurns, Turns};
 
 const SOURCE: &str = "signature: upstream turns, and the load of a single client";
 const PATH: &str = "sock_diag: shortest round trip x (turns + connects)";
 const LITTLE: &str = "rate x time of the turns (Little's law) / established connections";
 const AT_ONCE: &str = "signature: upstream turns, and turns: sockets and threads, traced";
 const PEERS: &str = "the peers' own facts";
+const TURNS: &str = "turns: sockets and threads, traced";
 /// A worker that runs or waits for a CPU for this share of the time: what waits for it proves nothing about others.
 const FULL: f64 = 0.85;
 /// The same for all cores of a target together.
@@ -269,10 +270,23 @@ fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     sheet.maybe("upstream.rwnd_limited_share", stopped, PEERS, reason);
 }
 
+/// The part of its requests' time in which a server has not accepted their connections, and how many others it is at for
+/// each thread that serves, by Little's law.
+fn accepting(traced: &Turns, turns: &TargetTurns, threads: u64) -> Option<(f64, f64)> {
+    let waiting = turns.account.places.iter();
+    let waiting = waiting.filter(|p| p.place == Place::ListenQueue);
+    let waiting: u64 = waiting.map(|p| p.total_ns).sum();
+    let all = turns.account.total_ns;
+    let window = traced.window_ns as f64 * threads as f64 / f64::from(traced.sampled_one_in.max(1));
+    let inside = all.saturating_sub(waiting) as f64;
+    (all > 0 && window > 0.0).then(|| (waiting as f64 / all as f64, inside / window))
+}
+
 /// What opening connections takes of whom this target asks. A chain's servers are all noted at the first of it, so that
 /// the counted questions say who asks whom.
 fn opening(material: &Material<'_>, sheet: &mut Sheet<'_>, noted: &[&str]) {
     const OPENING: &str = "upstream.opening_share";
+    const ACCEPTING: [&str; 2] = ["upstream.accept_wait_share", "upstream.inside_each"];
     let asked: Vec<&str> = match material.signature(&sheet.target) {
         Some(signature) => {
             let peers = signature.upstreams.iter().flatten();
@@ -283,8 +297,29 @@ fn opening(material: &Material<'_>, sheet: &mut Sheet<'_>, noted: &[&str]) {
         None => noted.to_vec(),
     };
     if asked.is_empty() && noted.is_empty() {
-        return sheet.not_applicable(OPENING, "it has no upstream");
+        for name in [OPENING].iter().chain(&ACCEPTING) {
+            sheet.not_applicable(name, "it has no upstream");
+        }
+        return;
     }
+    let traced = material.examination().and_then(|e| e.turns.as_ref());
+    let at_peer = |target: &&str| {
+        let turns = material.turns(target)?;
+        // Where none was seen to come back for the next request, each process has one.
+        let processes = || Some(material.server(target)?.processes.len() as u64);
+        let threads = turns
+            .threads
+            .as_ref()
+            .map(|t| t.threads)
+            .or_else(processes)?;
+        accepting(traced?, turns, threads)
+    };
+    let accepts = asked.iter().filter_map(at_peer);
+    let accepts = accepts.max_by(|a, b| a.0.total_cmp(&b.0));
+    let (waits, inside) = accepts.unzip();
+    let reason = "no turns of an upstream on this host were traced";
+    sheet.maybe(ACCEPTING[0], waits, TURNS, reason);
+    sheet.maybe(ACCEPTING[1], inside, TURNS, reason);
     let opening = asked.iter().filter_map(|target| {
         let view = sheet.set.view(target);
         let share = |kind: &str| view.value(&format!("profile.{kind}_share"));
@@ -303,8 +338,8 @@ fn opening(material: &Material<'_>, sheet: &mut Sheet<'_>, noted: &[&str]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{never_wait, service_ms, stands_at_upstreams_ms};
-    use record::{Place, PlaceTime, TargetTurns, TurnAccount};
+    use super::{accepting, never_wait, service_ms, stands_at_upstreams_ms};
+    use record::{Place, PlaceTime, TargetTurns, TurnAccount, Turns};
 
     fn turns(places: &[(Place, u64)]) -> TargetTurns {
         let places = places.iter().map(|&(place, total_ns)| PlaceTime {
@@ -326,6 +361,30 @@ mod tests {
             account,
             ..TargetTurns::default()
         }
+    }
+
+    #[test]
+    fn who_serves_a_connection_to_its_end_lets_the_others_wait_before_it() {
+        let traced = Turns {
+            window_ns: 1_000,
+            sampled_one_in: 1,
+            ..Turns::default()
+        };
+        let turns = |waiting, on_cpu| {
+            let mut turns = turns(&[(Place::ListenQueue, waiting), (Place::OnCpu, on_cpu)]);
+            turns.account.total_ns = waiting + on_cpu;
+            turns
+        };
+        assert_eq!(
+            accepting(&traced, &turns(14_100, 900), 1),
+            Some((0.94, 0.9))
+        );
+        // A loop has taken them all, and is at one after the other.
+        assert_eq!(
+            accepting(&traced, &turns(1_000, 15_000), 1),
+            Some((0.0625, 15.0))
+        );
+        assert_eq!(accepting(&traced, &turns(0, 0), 1), None);
     }
 
     #[test]

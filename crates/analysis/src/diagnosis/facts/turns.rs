@@ -5,6 +5,7 @@
 use super::{Material, Sheet};
 use crate::ledger::{
     is_at_limiter, is_at_mutex, is_in_pool, is_name_server, tries_a_file, tries_a_lock,
+    waits_for_made_lock,
 };
 use record::{Examination, Nanos, Place, PlaceTime, TargetTurns, Told, ToldState};
 
@@ -173,7 +174,9 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let told_lock = share(&|p| {
         let told = p.told.and_then(|told| all_told.get(told as usize));
         // A latch that another one opens is a lock that nobody calls so.
-        let locked = |told: &Told| matches!(told.state, ToldState::Lock | ToldState::Result);
+        let locked = |told: &Told| {
+            matches!(told.state, ToldState::Lock | ToldState::Result) || waits_for_made_lock(told)
+        };
         let locked = told.is_some_and(locked);
         p.place == Place::Blocked && (locked || stands(p, is_at_mutex)) && !in_pool(p)
     });

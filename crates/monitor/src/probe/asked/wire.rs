@@ -14,6 +14,8 @@ const POSTGRESQL: &str = "PostgreSQL";
 const MYSQL: &str = "MySQL";
 const REDIS: &str = "Redis";
 const MEMCACHED: &str = "memcached";
+/// Behind a question that nothing answers.
+const SILENT: &str = " noreply, and the next";
 
 /// What the first read of an answer holds; nothing of what is shorter than a part.
 pub(super) struct Answer<'a> {
@@ -108,33 +110,39 @@ fn memcached(bytes: &[u8]) -> Option<(&'static str, String)> {
 /// Magic, opcode, length of the key, of what goes before it, and the rest of 24 bytes.
 fn memcached_binary(bytes: &[u8]) -> Option<(&'static str, String)> {
     let (head, body) = bytes.split_first_chunk::<24>()?;
-    let command = match (head[0], head[1]) {
-        (0x80, 0x00 | 0x09 | 0x0c | 0x0d) => "get",
-        (0x80, 0x01 | 0x11) => "set",
-        (0x80, 0x04 | 0x14) => "delete",
+    let (command, silent) = match (head[0], head[1]) {
+        (0x80, 0x00 | 0x09 | 0x0c | 0x0d) => ("get", ""),
+        (0x80, 0x01) => ("set", ""),
+        (0x80, 0x11) => ("set", SILENT),
+        (0x80, 0x04) => ("delete", ""),
+        (0x80, 0x14) => ("delete", SILENT),
         _ => return None,
     };
     let key = body.get(usize::from(head[4])..)?;
     let key = &key[..key
         .len()
         .min(usize::from(u16::from_be_bytes([head[2], head[3]])))];
-    Some((MEMCACHED, format!("{command} {}", shape::words(&text(key)))))
+    let key = shape::words(&text(key));
+    Some((MEMCACHED, format!("{command} {key}{silent}")))
 }
 
 /// Records of version 1: the begin of a request, then pairs of names and values.
 fn fastcgi(bytes: &[u8]) -> Option<(&'static str, String)> {
     let params = bytes.strip_prefix(&[1, 1])?.get(14..)?;
     let mut rest = params.strip_prefix(&[1, 4])?.get(6..)?;
-    let (mut method, mut path) = (String::new(), String::new());
+    let (mut method, mut path, mut query) = (String::new(), String::new(), String::new());
     while let Some((name, value, more)) = pair(rest) {
         match name {
             b"REQUEST_METHOD" => method = text(value),
             b"SCRIPT_NAME" | b"DOCUMENT_URI" if path.is_empty() => path = text(value),
             b"REQUEST_URI" => path = text(value),
+            b"QUERY_STRING" if !value.is_empty() => query = format!("?{}", text(value)),
             _ => {}
         }
         rest = more;
     }
+    // Who is told no more is asked by the query alone.
+    let path = if path.is_empty() { query } else { path };
     let words = format!("{method} {}", shape::path(&path));
     Some(("FastCGI", words.trim().to_owned()))
 }
@@ -336,6 +344,11 @@ mod tests {
         ];
         fcgi.extend(b"\x0e\x03REQUEST_METHODGET");
         fcgi.extend(b"\x0b\x0cREQUEST_URI/item.php?i=");
+        let mut queried = fcgi[..24].to_vec();
+        queried.extend(b"\x0c\x0fQUERY_STRINGFIF=a.tif&JTL=3");
+        queried.extend(b"\x0e\x03REQUEST_METHODGET");
+        let mut quiet = binary.clone();
+        quiet[1] = 0x11;
         let search = [0x30, 0x81, 0x90, 2, 1, 7, 0x63, 0x81, 0x80];
         for (bytes, protocol, words) in [
             (
@@ -369,8 +382,10 @@ mod tests {
                 "set user:? noreply, and the next",
             ),
             (binary, MEMCACHED, "get user:?"),
+            (quiet, MEMCACHED, "set user:? noreply, and the next"),
             (mongo, "MongoDB", "find orders"),
             (fcgi, "FastCGI", "GET /item.php?i=?"),
+            (queried, "FastCGI", "GET ?FIF=?&JTL=?"),
             (
                 b"GET /a/12?x=1 HTTP/1.1\r\nHost: b\r\n".to_vec(),
                 "HTTP",
