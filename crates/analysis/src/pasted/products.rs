@@ -6,6 +6,7 @@
 use aho_corasick::AhoCorasick;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// An entry.
@@ -42,6 +43,8 @@ pub(super) struct Led {
     pub told: bool,
     /// Whether its further words are there too.
     pub whole: bool,
+    /// Whether one of them is not the mark itself.
+    pub apart: bool,
 }
 
 /// What a topic of a product is worth beyond its words, and one of no product (`any: ...`).
@@ -57,6 +60,9 @@ const TOLD: usize = 30;
 const NEAR: usize = 4;
 /// A shorter mark is a whole word.
 const WORD: usize = 5;
+/// A mark of letters alone up to that length is no begin of another word (`Tempo` of `Temporary`), but for its plural;
+/// longer ones may be stems.
+const STEM: usize = 7;
 
 fn products() -> &'static [Product] {
     static PRODUCTS: OnceLock<Vec<Product>> = OnceLock::new();
@@ -127,7 +133,7 @@ impl Marks {
         ] {
             for hit in finder.find_overlapping_iter(plain) {
                 let (product, mark) = of[hit.pattern().as_usize()];
-                if is_word(plain, hit.start(), &plain[hit.range()]) {
+                if is_word(text.plain, hit.range()) {
                     let places = all.entry(product).or_default();
                     let first = places.entry(mark).or_insert(hit.start());
                     *first = hit.start().min(*first);
@@ -144,12 +150,14 @@ pub(super) fn led(text: &str, told: &str) -> Vec<Led> {
     let told = marks().found(&Text::new(told));
     let all = marks().found(&text).into_iter().filter_map(|(at, found)| {
         let product = &products()[at];
-        let near = found.values().filter_map(|at| text.further(product, *at));
+        let near = found.iter();
+        let near = near.filter_map(|(mark, at)| text.further(product, *at, &product.marks[*mark]));
+        let near: Vec<Near> = near.collect();
         // The product is known also where its topic is another one.
         let is_sure = |mark: &usize| product.is_sure(&product.marks[*mark]);
         let sure = || found.keys().any(is_sure).then_some(0);
-        let further = near.max();
-        let near = further.or_else(sure)?;
+        let further = near.iter().map(|near| near.longest).max();
+        let longest = further.or_else(sure)?;
         let marks: usize = found.keys().map(|mark| product.marks[*mark].len()).sum();
         let told = found
             .keys()
@@ -161,9 +169,10 @@ pub(super) fn led(text: &str, told: &str) -> Vec<Led> {
         };
         Some(Led {
             product,
-            score: marks.min(MOST) + near + topic + if told { TOLD } else { 0 },
+            score: marks.min(MOST) + longest + topic + if told { TOLD } else { 0 },
             told,
             whole: further.is_some(),
+            apart: near.iter().any(|near| near.apart),
         })
     });
     let mut all: Vec<Led> = all.collect();
@@ -185,32 +194,72 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// How much of a product's further words stands near a place: 0 where it needs none, `None` where none is there.
-    fn further(&self, product: &Product, at: usize) -> Option<usize> {
+    /// What of a product's further words stands near a mark, where it needs some; `None` where none is there.
+    fn further(&self, product: &Product, at: usize, mark: &str) -> Option<Near> {
         if product.when.is_empty() {
-            return Some(0);
+            return Some(Near::default());
         }
         let before = self.lower[..at].rmatch_indices('\n').nth(NEAR);
         let behind = self.lower[at..].match_indices('\n').nth(NEAR);
         let from = before.map_or(0, |(i, _)| i);
         let to = behind.map_or(self.lower.len(), |(i, _)| at + i);
         let near = &self.lower[from..to];
-        let there = |word: &&String| {
+        let itself = at - from..at - from + mark.len();
+        // An acronym means many things, and is no proof of itself.
+        let acronym = mark.len() < WORD && mark.bytes().all(|b| b.is_ascii_uppercase());
+        let words = product.when.iter().filter_map(|word| {
             let word = word.to_ascii_lowercase();
-            let mut places = near.match_indices(&word);
-            places.any(|(at, _)| is_word(near, at, &word))
-        };
-        product.when.iter().filter(there).map(String::len).max()
+            let places = near.match_indices(&word).map(|(place, _)| place);
+            let places = places.filter(|place| begins(near, *place..place + word.len()));
+            let places: Vec<bool> = places.map(|place| !itself.contains(&place)).collect();
+            let apart = places.contains(&true);
+            let there = apart || !acronym && !places.is_empty();
+            there.then_some(Near {
+                longest: word.len(),
+                apart,
+            })
+        });
+        words.reduce(|a, b| Near {
+            longest: a.longest.max(b.longest),
+            apart: a.apart || b.apart,
+        })
     }
 }
 
-/// Whether a mark of a text begins a word; a short one is a whole word.
-fn is_word(text: &str, at: usize, mark: &str) -> bool {
+/// Further words of a product near one of its marks.
+#[derive(Clone, Copy, Default)]
+struct Near {
+    longest: usize,
+    apart: bool,
+}
+
+/// Whether a mark of a text is a word of it: a longer one may be a word's begin.
+fn is_word(text: &str, at: Range<usize>) -> bool {
+    let mark = &text[at.clone()];
+    let letters = mark.bytes().all(|b| b.is_ascii_alphabetic());
+    let lower = |c: char| c.is_ascii_lowercase();
+    let goes_on = || {
+        let rest = &text[at.end..];
+        let plural = rest.strip_prefix('s').unwrap_or(rest);
+        letters && mark.len() <= STEM && mark.ends_with(lower) && plural.starts_with(lower)
+    };
+    // `.local` is the end of a name, and `~/.local` a directory.
+    let ends_nothing = || {
+        let name = text[..at.start].chars().next_back();
+        mark.starts_with('.')
+            && !name.is_some_and(|c| c.is_alphanumeric() || "_)]}\"'*".contains(c))
+    };
+    begins(text, at.clone()) && !goes_on() && !ends_nothing()
+}
+
+/// Whether a part of a text begins a word; a short one is a whole word.
+fn begins(text: &str, at: Range<usize>) -> bool {
+    let found = &text[at.clone()];
     let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let before = text[..at].chars().next_back();
-    let behind = text[at + mark.len()..].chars().next();
-    let whole = mark.len() < WORD && mark.ends_with(part);
-    !(mark.starts_with(part) && before.is_some_and(part) || whole && behind.is_some_and(part))
+    let before = text[..at.start].chars().next_back();
+    let behind = text[at.end..].chars().next();
+    let whole = found.len() < WORD && found.ends_with(part);
+    !(found.starts_with(part) && before.is_some_and(part) || whole && behind.is_some_and(part))
 }
 
 #[cfg(test)]
@@ -288,5 +337,25 @@ mod tests {
         };
         assert!(find("the GIL is held", "GIL") && !find("the gil", "GIL") && !find("AGILE", "GIL"));
         assert!(find("Caused by: tombstones", "tombstone") && !find("xtombstone", "tombstone"));
+    }
+
+    #[test]
+    fn a_mark_is_neither_a_part_of_another_word_nor_its_own_proof() {
+        let find = |text: &str, mark: &str| {
+            let marks = Marks::new(&[((0, 0), mark)]);
+            !marks.found(&Text::new(text)).is_empty()
+        };
+        assert!(find("Express: 3 ms, ExpressJS", "Express") && !find("Expression", "Express"));
+        assert!(
+            find("at caddy", "caddy") && find("two Caddys", "caddy") && !find("caddying", "caddy")
+        );
+        assert!(find("http://site.local/", ".local") && !find("~/.local/share", ".local"));
+        let named = |text: &str| {
+            let first = led(text, "").into_iter().next();
+            first.map(|led| led.product.name.as_str())
+        };
+        let packets = "kernel: interrupts and packets on one CPU";
+        assert_ne!(named("it takes 900 RPS"), Some(packets));
+        assert_eq!(named("RPS of eth0 is off, softirq 99 %"), Some(packets));
     }
 }

@@ -115,7 +115,7 @@ fn chosen(led: &[Led], generic: bool) -> Vec<Led> {
     for one in led {
         // Who knows the tool is told more by a topic of its product alone.
         let topic = one.product.is_topic() && !one.product.is_any() && one.whole;
-        let known = generic || topic && (one.told || !one.product.when.is_empty());
+        let known = generic || topic && (one.told || one.apart);
         let as_specific = chosen.first().is_none_or(|first| {
             let lengths = first.product.next.len() + one.product.next.len();
             (one.product.is_topic() && one.whole || first.product.is_any())
