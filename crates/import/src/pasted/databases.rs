@@ -925,7 +925,10 @@ fn events(lines: &[&str]) -> Option<Artefact> {
 
 /// `STAT get_hits 12`, of memcached's `stats`.
 fn memcached(lines: &[&str]) -> Option<Artefact> {
-    const NAMES: [(&str, &str); 7] = [
+    const NAMES: [(&str, &str); 10] = [
+        ("rejected_connections", "memcached.rejected"),
+        ("total_connections", "memcached.accepted"),
+        ("max_connections", "memcached.most"),
         ("get_hits", "cache.hits"),
         ("get_misses", "cache.misses"),
         ("evictions", "memcached.evicted"),

@@ -20,6 +20,10 @@
 //! columns  counters of the kernel as columns of a person's table
 //! curl     times of a request, in curl's words or a person's
 //! haproxy  `show activity`: a counter a line, with its parts by thread
+//! procio   /proc/PID/io, with the time and the files beside it
+//! syncs    a person's sum of calls by descriptor
+//! ghc      what GHC's runtime sums up
+//! wakes    how often a program wakes by `perf stat`
 //!
 //! logs        wordings of messages, for `lines`
 //! generators  load generators without fixed wordings, and what a histogram of response times shows
@@ -49,6 +53,7 @@
 //! interrupts  interrupts and packets by CPU
 //! printed     lines in a tool's own words
 //! processes   ps with the CPU time of each
+//! ended       processes that have ended and that nobody has waited for
 //! pools       what is in use of a pool, in any library's words
 //! probes      the path and its names: ping, mtr, iperf3, dig; scalers
 //! prometheus  histograms of a server's own metrics
@@ -102,6 +107,7 @@ mod digests;
 mod doctor;
 mod dumps;
 mod durations;
+mod ended;
 mod events;
 mod executed;
 mod factors;
@@ -110,6 +116,7 @@ mod filelimits;
 mod fio;
 mod forms;
 mod generators;
+mod ghc;
 mod gobench;
 mod groupmemory;
 mod growths;
@@ -134,6 +141,7 @@ mod pools;
 mod printed;
 mod probes;
 mod processes;
+mod procio;
 mod profiles;
 mod prometheus;
 mod pytest;
@@ -150,6 +158,7 @@ mod sockets;
 mod stacks;
 mod statements;
 mod statuses;
+mod syncs;
 mod tables;
 mod times;
 mod timings;
@@ -157,6 +166,7 @@ mod toolbar;
 mod transfers;
 mod trees;
 mod varied;
+mod wakes;
 
 use crate::read::loads;
 use crate::text::{plain, words};
@@ -392,6 +402,11 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(trees::read(lines));
     found.extend(timings::read(lines));
     found.extend(processes::read(lines));
+    found.extend(ended::read(lines));
+    found.extend(procio::read(lines));
+    found.extend(syncs::read(lines));
+    found.extend(ghc::read(lines));
+    found.extend(wakes::read(lines));
     found.retain(|a| !a.is_empty());
     found.sort_by_key(|a| a.line);
     found

@@ -130,6 +130,8 @@ fn echoes(lines: &[&str]) -> Option<Artefact> {
     let mut numbers: Vec<f64> = Vec::new();
     let (mut sent, mut silent) = (0.0, Vec::new());
     for (number, line) in (1_u32..).zip(lines) {
+        // A page that translates puts blanks around the sign.
+        let line = &line.replace(" = ", "=");
         let behind = |name: &str| {
             let (_, rest) = line.split_once(name)?;
             let end = rest.find(|c: char| !(c.is_ascii_digit() || ".,".contains(c)));
@@ -140,13 +142,17 @@ fn echoes(lines: &[&str]) -> Option<Artefact> {
             sent += 1.0;
             continue;
         }
-        let echo = line.contains("bytes from ") || line.starts_with("Reply from ");
+        let windows = line.contains(" TTL=");
+        let echo = line.contains("bytes from ") || line.starts_with("Reply from ") || windows;
         let took = behind("time=").or_else(|| behind("time<"));
+        let took = took.or_else(|| in_any_words(line).filter(|_| windows));
         let Some(took) = took.filter(|_| echo) else {
             continue;
         };
         found.begin_at(number);
         sent += 1.0;
+        let near = f64::from(u8::from(line.split([' ', ':', '(', ')']).any(is_near)));
+        found.figures.insert("ping.near".into(), near);
         if all.iter().all(|t| took > *t) {
             found.rows = vec![Row::new(short(line), took)];
             found.figures.insert("ping.rows".into(), 1.0);
@@ -171,6 +177,23 @@ fn echoes(lines: &[&str]) -> Option<Artefact> {
             .insert("ping.lost_percent".into(), lost * 100.0);
     }
     told(found)
+}
+
+/// `Zeit=2ms`, `temps<1 ms`: the time of Windows in any language.
+fn in_any_words(line: &str) -> Option<f64> {
+    line.match_indices(['=', '<']).find_map(|(at, _)| {
+        let rest = &line[at + 1..];
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || ".,".contains(c)))?;
+        let unit = rest[end..].trim_start();
+        let n = milliseconds(&rest[..end])?;
+        (unit.starts_with("ms") || unit.starts_with("\u{43c}\u{441}")).then_some(n)
+    })
+}
+
+/// Whether a word is an address of a network of one's own (RFC 1918).
+fn is_near(word: &str) -> bool {
+    word.parse::<std::net::Ipv4Addr>()
+        .is_ok_and(|address| address.is_private())
 }
 
 /// How many got no answer, and whether they stand at even distances: then something comes again and again.
