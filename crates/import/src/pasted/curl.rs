@@ -183,6 +183,26 @@ pub(super) fn connections(lines: &[&str]) -> Option<Artefact> {
     told(found)
 }
 
+/// A body that `curl -v` announced (`Expect: 100-continue`) and sent without the server's word, after a
+/// time of its own.
+pub(super) fn announced(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("announced body", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        let text = line.trim_start();
+        // Its mark of what it sends is also that of what a mail quotes.
+        let head = text.trim_start_matches("> ").to_ascii_lowercase();
+        let announces = head.starts_with("expect:") && head.contains("100-continue");
+        if announces {
+            found.begin_at(number);
+            found.add("announced.bodies", 1.0);
+        }
+        if text.starts_with("* Done waiting for 100-continue") {
+            found.add("announced.in_vain", 1.0);
+        }
+    }
+    told(found).filter(|a| a.value("announced.in_vain").is_some())
+}
+
 /// Flags with which curl sends a body.
 const POSTS: [&str; 6] = [" -d ", " -d@", " --data", " -F ", " -T ", " --upload-file"];
 
@@ -323,6 +343,18 @@ mod tests {
             .map(|r| (time(r, "curl.connect_s"), time(r, "curl.total_s")))
             .collect();
         assert_eq!(times, expected, "{text}");
+    }
+
+    #[test]
+    fn a_body_is_announced_in_vain() {
+        let found = announced(&[
+            "> PUT /a HTTP/1.1",
+            "> expect: 100-continue",
+            "* Done waiting for 100-continue",
+            "< HTTP/1.1 201 Created",
+        ]);
+        assert_eq!(found.unwrap().value("announced.in_vain"), Some(1.0));
+        assert!(announced(&["* Done waiting for 100-continue"]).is_none());
     }
 
     #[test]

@@ -22,6 +22,7 @@
 //! haproxy  `show activity`: a counter a line, with its parts by thread
 //! procio   /proc/PID/io, with the time and the files beside it
 //! syncs    a person's sum of calls by descriptor
+//! labelled wrk's rates with a label before each
 //! ghc      what GHC's runtime sums up
 //! wakes    how often a program wakes by `perf stat`
 //!
@@ -125,6 +126,7 @@ mod haproxy;
 mod hyperfine;
 mod interrupts;
 mod kinds;
+mod labelled;
 mod lines;
 mod links;
 mod locks;
@@ -346,6 +348,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(calls::read(lines));
     found.extend(curl::read(lines));
     found.extend(curl::connections(lines));
+    found.extend(curl::announced(lines));
     found.extend(curl::meters(lines));
     found.extend(transfers::read(lines));
     found.extend(copies::read(lines));
@@ -405,6 +408,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(ended::read(lines));
     found.extend(procio::read(lines));
     found.extend(syncs::read(lines));
+    found.extend(labelled::read(lines));
     found.extend(ghc::read(lines));
     found.extend(wakes::read(lines));
     found.retain(|a| !a.is_empty());

@@ -15,20 +15,28 @@ const REQUESTS: [&str; 5] = ["curl", "wget", "http", "https", "xh"];
 /// The longest command of a text.
 pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     let found = (0..lines.len()).filter_map(|at| {
-        let (real, cpu) = bash(&lines[at..]).or_else(|| zsh(lines[at]))?;
+        let whole = bash(&lines[at..]).or_else(|| zsh(lines[at]));
+        let whole = whole.map(|(real, cpu)| (real, Some(cpu)));
+        let (real, cpu) = whole.or_else(|| alone(lines, at))?;
         let mut found = artefact("time", u32::try_from(at + 1).ok()?);
         let request = is_request(lines, at);
         for (name, n) in [
-            ("time.real_s", real),
+            ("time.real_s", Some(real)),
             ("time.cpu_s", cpu),
-            ("time.request", f64::from(u8::from(request))),
+            ("time.request", Some(f64::from(u8::from(request)))),
+            ("time.requests", asked(lines, at)),
         ] {
-            found.figures.insert(name.to_owned(), n);
+            found.figures.extend(n.map(|n| (name.to_owned(), n)));
         }
         Some(found)
     });
     let real = |a: &Artefact| a.value("time.real_s").unwrap_or(0.0);
-    let found: Vec<Artefact> = found.collect();
+    let mut found: Vec<Artefact> = found.collect();
+    // One that is cut off says less than a whole one beside it.
+    let whole = |a: &Artefact| a.value("time.cpu_s").is_some();
+    if found.iter().any(whole) {
+        found.retain(whole);
+    }
     let shortest = found
         .iter()
         .min_by(|a, b| real(a).total_cmp(&real(b)))?
@@ -169,6 +177,26 @@ fn timed<'a>(lines: &[&'a str], at: usize) -> Option<&'a str> {
     })
 }
 
+/// `real 0m0.045s` right below the command that was timed, where the rest is cut off.
+fn alone(lines: &[&str], at: usize) -> Option<(f64, Option<f64>)> {
+    let words: Vec<&str> = lines[at].split_whitespace().collect();
+    let ["real", took] = words.as_slice() else {
+        return None;
+    };
+    let near = &lines[at.saturating_sub(LINES)..=at];
+    timed(near, near.len() - 1)?;
+    Some((clock(took)?, None))
+}
+
+/// How many addresses the command that was timed asks one after the other.
+fn asked(lines: &[&str], at: usize) -> Option<f64> {
+    let timed = timed(lines, at).filter(|t| t.contains("curl "))?;
+    let addresses = timed.split_whitespace();
+    let addresses = addresses.map(|w| w.trim_matches(['"', '\'']));
+    let n = addresses.filter(|w| w.starts_with("http://") || w.starts_with("https://"));
+    Some(n.count() as f64).filter(|n| *n >= 1.0)
+}
+
 /// Whether the command that was timed is a request.
 fn is_request(lines: &[&str], at: usize) -> bool {
     let timed = timed(lines, at);
@@ -241,5 +269,8 @@ mod tests {
             Some((0.5, 0.0)),
         );
         check("the real 0.5s\nreal 3.0\n", None);
+        // Where the other two are cut off, the command stands right above it.
+        check("$ time ls\nreal\t0m0.250s\n", Some((0.25, 0.0)));
+        check("real\t0m0.250s\n", None);
     }
 }
