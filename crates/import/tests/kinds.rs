@@ -4151,3 +4151,144 @@ fn what_never_comes_to_rest_is_told() {
         ),
     ]);
 }
+
+#[test]
+fn waits_of_forty_milliseconds_and_of_a_second_are_told_by_their_time() {
+    check(&[
+        (
+            "$ time curl -s http://127.0.0.1:81/a http://127.0.0.1:81/b http://127.0.0.1:81/c -o /dev/null\nreal\t0m0.085s\nuser\t0m0.004s\nsys\t0m0.003s\n",
+            "unknown",
+            &[
+                "3 requests of one command take 0.085 s",
+                "delayed acknowledgement",
+            ],
+            &["TCP_NODELAY", "%{time_starttransfer}"],
+        ),
+        (
+            "1k   Req/Sec   9.10k   92.57   9.61k   83.00%\n16k  Req/Sec   8.80k   92.57   9.61k   83.00%\n17k  Req/Sec   24.30    3.10   30.00   90.00%\n32k  Req/Sec   24.90    3.10   30.00   90.00%\n",
+            "unknown",
+            &[
+                "2 of 4 runs have 20 to 28",
+                "`17k` (24.30 a second, 41 ms each)",
+            ],
+            &["Nagle", "tcpdump"],
+        ),
+        (
+            "> PUT /upload HTTP/1.1\n> Host: a.example\n> Content-Length: 3000000\n> Expect: 100-continue\n>\n* Done waiting for 100-continue\n< HTTP/1.1 201 Created\n",
+            "unknown",
+            &["announced the body", "no work of the server"],
+            &["-H 'Expect:'", "100 Continue"],
+        ),
+    ]);
+}
+
+#[test]
+fn who_writes_and_syncs_is_told_by_file() {
+    check(&[
+        (
+            "fdatasync by descriptor over 30s\n fd 7 -> /var/lib/app/queue.log   288  (96%)\n fd 9 -> /var/lib/app/db   12  (4%)\n",
+            "unknown",
+            &[
+                "of 300 calls that wait for the disk 288",
+                "`/var/lib/app/queue.log` (288 of 300 by `fdatasync`, 96 %)",
+            ],
+            &["fsync,fdatasync"],
+        ),
+        (
+            "cat /proc/4711/io after 2h uptime\nread_bytes: 8192\nwrite_bytes: 7549747200\ncancelled_write_bytes: 0\ncache.db 10 MB\n",
+            "unknown",
+            &["720 times what its files hold", "1.0 MiB a second"],
+            &["pwrite64", "upsert"],
+        ),
+        (
+            "read_bytes: 8192\nwrite_bytes: 7549747200\n",
+            "unknown",
+            &["wrote 7,549,747,200 bytes"],
+            &["twice, a minute apart"],
+        ),
+    ]);
+}
+
+#[test]
+fn counters_that_mislead_are_told_with_what_contradicts_them() {
+    check(&[
+        (
+            "STAT curr_connections 12\nSTAT max_connections 4096\nSTAT total_connections 500\nSTAT rejected_connections 498\n",
+            "unknown",
+            &[
+                "counts 498 connections as rejected, and 12 of 4,096",
+                "100 % of the 500",
+            ],
+            &["echo version"],
+        ),
+        (
+            "STAT curr_connections 1020\nSTAT max_connections 1024\nSTAT rejected_connections 77\n",
+            "unknown",
+            &["counts 77 connections as rejected since"],
+            &["who holds them"],
+        ),
+        (
+            "first:\nQueries sent: 20000\nQueries completed: 5000 (25.00%)\nQueries lost: 15000 (75.00%)\n\nsecond:\nQueries sent: 40000\nQueries completed: 40000 (100.00%)\nQueries lost: 0 (0.00%)\n",
+            "unknown",
+            &["15,000 of 20,000 questions (75 %)", "none of 40,000"],
+            &["UdpRcvbufErrors"],
+        ),
+        (
+            "[ ok ] alpha: 50000.5 QPS, avg 2.00ms, p99 4.1ms\n[ ok ] beta: 20.5 QPS, avg 4.00ms, p99 9.9ms\n",
+            "unknown",
+            &[
+                "`ok beta` (20.5 a second, 4.00ms each: 0.1 under way)",
+                "100.0 under way",
+            ],
+            &["one at a time"],
+        ),
+        (
+            "| | before | after |\n|---|---|---|\n| p50 | 20 ms | 21 ms |\n| p95 | 90 ms | 240 ms |\n",
+            "unknown",
+            &["the middle hardly changes", "`p95` (90 ms -> 240 ms)"],
+            &["by kind"],
+        ),
+    ]);
+}
+
+#[test]
+fn what_sleeps_and_what_has_ended_is_told() {
+    check(&[
+        (
+            "  900.00 msec task-clock   #    0.090 CPUs utilized\n  90,000      context-switches   #  100.0 K/sec\n",
+            "unknown",
+            &["90,000 times, 9,000 times a second", "10 us each"],
+            &["back off"],
+        ),
+        (
+            "  PID  PPID STAT COMMAND\n    1     0 Ss   node server.js\n   31     1 Z    [sh] <defunct>\n   32     1 Z    [sh] <defunct>\n   40     1 Z    [convert] <defunct>\n",
+            "unknown",
+            &["3 processes have ended", "`sh` (2), `convert` (1)"],
+            &["docker run --init"],
+        ),
+        (
+            "12:00:00.100 [poll] no message\n12:00:05.101 [poll] no message\n12:00:10.103 [poll] no message\n12:00:12.000 published one\n12:00:15.104 [poll] no message\n12:00:20.104 [poll] no message\n",
+            "unknown",
+            &["5 times, 5 s apart", "only 3.1 s later", "published one"],
+            &["linger.ms"],
+        ),
+        (
+            "Antwort von 10.1.2.3: Bytes=32 Zeit=300ms TTL=64\nAntwort von 10.1.2.3: Bytes=32 Zeit=900ms TTL=64\nAntwort von 10.1.2.3: Bytes=32 Zeit=1200ms TTL=64\n",
+            "unknown",
+            &["no ping takes less than 300 ms", "1,200 ms"],
+            &["ethtool -K"],
+        ),
+        (
+            "  Gen  0       800 colls,     0 par    6.00s    6.10s     0.0076s    0.0200s\n  MUT     time    4.00s  (  4.10s elapsed)\n  GC      time    6.00s  (  6.10s elapsed)\n",
+            "unknown",
+            &["takes 60 % of the CPU time", "800 collections"],
+            &["-A64m"],
+        ),
+        (
+            "  Gen  0       500 colls,   500 par   30.00s    2.00s     0.0040s    0.0200s\n  Parallel GC work balance: 5.00% (serial 0%, perfect 100%)\n  MUT     time   10.00s  (  5.00s elapsed)\n  GC      time   30.00s  (  2.00s elapsed)\n",
+            "unknown",
+            &["75 % of the CPU time", "on 15 threads at a time", "5.00%"],
+            &["-qg"],
+        ),
+    ]);
+}

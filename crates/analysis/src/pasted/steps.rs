@@ -44,7 +44,15 @@ pub(super) fn add(finding: &mut Finding, held: &[Held], pasted: &Pasted) {
     if generic && !pasted.said.known || held.is_empty() {
         quote(&mut finding.why, &pasted.said);
     }
-    let led = chosen(&products::led(&pasted.said.text, &finding.why), generic);
+    // Of several products that are compared none is what the text is about.
+    let compared = pasted
+        .artefacts
+        .iter()
+        .any(|a| a.value("underway.rows").is_some());
+    let led = match compared {
+        true => Vec::new(),
+        false => chosen(&products::led(&pasted.said.text, &finding.why), generic),
+    };
     let mut parts: Vec<String> = advised(&pasted.said, &finding.remedy).into_iter().collect();
     parts.extend(led.iter().map(|l| l.product.next.clone()));
     if parts.is_empty() {

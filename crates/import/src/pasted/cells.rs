@@ -164,7 +164,8 @@ fn trimmed(cell: &str) -> String {
         .to_owned()
 }
 
-fn bars(line: &str) -> Option<Vec<String>> {
+/// Cells between bars.
+pub(super) fn bars(line: &str) -> Option<Vec<String>> {
     let bar = ['|', '\u{2502}', '\u{2503}'];
     let line = line.trim();
     let inner = line.strip_prefix(bar).unwrap_or(line);

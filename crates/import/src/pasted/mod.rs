@@ -22,6 +22,7 @@
 //! haproxy  `show activity`: a counter a line, with its parts by thread
 //! procio   /proc/PID/io, with the time and the files beside it
 //! syncs    a person's sum of calls by descriptor
+//! losses   questions without an answer
 //! labelled wrk's rates with a label before each
 //! ghc      what GHC's runtime sums up
 //! wakes    how often a program wakes by `perf stat`
@@ -78,7 +79,9 @@
 //! sections    parts under a person's own headings, with the same lines in each
 //! varied      times by a field of lines that are alike
 //! durations   times that lines of a log or of a list name
-//! silences    where a log is silent
+//! silences    where a log is silent, and where it repeats itself at one distance
+//! quantiles   percentiles by period
+//! underway    rates with their times, a server a line
 //! cells       tables of any tool
 //! rates       rates before and after, a line each
 //! amounts     numbers with names
@@ -131,6 +134,7 @@ mod lines;
 mod links;
 mod locks;
 mod logs;
+mod losses;
 mod memory;
 mod messages;
 mod metrics;
@@ -147,6 +151,7 @@ mod procio;
 mod profiles;
 mod prometheus;
 mod pytest;
+mod quantiles;
 mod rates;
 mod records;
 mod requests;
@@ -167,6 +172,7 @@ mod timings;
 mod toolbar;
 mod transfers;
 mod trees;
+mod underway;
 mod varied;
 mod wakes;
 
@@ -272,6 +278,8 @@ fn plainly(text: &str) -> Vec<Artefact> {
         growths::by_size,
         sections::read,
         factors::read,
+        quantiles::read,
+        underway::read,
     ] {
         if found.is_empty() {
             found.extend(read(&lines));
@@ -288,6 +296,7 @@ fn plainly(text: &str) -> Vec<Artefact> {
         kinds::shares,
         amounts::read,
         statements::untimed,
+        silences::beats,
         kinds::read,
         said::read,
     ];
@@ -408,6 +417,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(ended::read(lines));
     found.extend(procio::read(lines));
     found.extend(syncs::read(lines));
+    found.extend(losses::read(lines));
     found.extend(labelled::read(lines));
     found.extend(ghc::read(lines));
     found.extend(wakes::read(lines));

@@ -6,6 +6,7 @@
 use super::events::artefact;
 use super::pieces::short;
 use record::pasted::{Artefact, Row};
+use std::collections::BTreeMap;
 
 /// Fewer stamped lines are no log, but where the silence is long.
 const FEWEST: usize = 4;
@@ -75,6 +76,62 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     })
 }
 
+/// Lines of one kind that come at one distance, and the share of all distances that are that one.
+const BEATS: usize = 4;
+const MOSTLY: f64 = 0.5;
+/// By how much distances of one timer differ, and the shortest that is told, in seconds.
+const JITTER: f64 = 0.03;
+const SHORTEST_S: f64 = 0.2;
+
+/// The same line again and again at one distance: a timer, or a wait that ends with its time limit. A line of another
+/// kind between two of them is told with how long it was until the next.
+pub(super) fn beats(lines: &[&str]) -> Option<Artefact> {
+    let stamped = (1_u32..).zip(lines);
+    let stamped =
+        stamped.filter_map(|(number, line)| Some((number, stamp(line)?, *line, unnumbered(line))));
+    let stamped: Vec<_> = stamped.collect();
+    let mut kinds: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (at, (.., kind)) in stamped.iter().enumerate() {
+        kinds.entry(kind).or_default().push(at);
+    }
+    let (kind, of_kind) = kinds.into_iter().max_by_key(|(_, places)| places.len())?;
+    let gaps = of_kind
+        .windows(2)
+        .map(|pair| stamped[pair[1]].1 - stamped[pair[0]].1);
+    let gaps: Vec<f64> = gaps.collect();
+    let mut sorted = gaps.clone();
+    sorted.sort_by(f64::total_cmp);
+    let every = *sorted.get(sorted.len() / 2).filter(|s| **s >= SHORTEST_S)?;
+    let even = gaps
+        .iter()
+        .filter(|gap| (**gap - every).abs() <= JITTER * every)
+        .count();
+    if even + 1 < BEATS || (even as f64) < MOSTLY * gaps.len() as f64 {
+        return None;
+    }
+    let (line, _, text, _) = &stamped[of_kind[0]];
+    let mut found = artefact("lines at one distance", *line);
+    found.rows.push(Row::new(short(text), every));
+    for (name, n) in [
+        ("rows", 1.0),
+        ("every_s", every),
+        ("times", even as f64 + 1.0),
+    ] {
+        found.figures.insert(format!("beats.{name}"), n);
+    }
+    let others = (of_kind[0]..stamped.len()).filter(|at| stamped[*at].3 != kind);
+    let between = others.take(1).find_map(|at| {
+        let next = of_kind.iter().find(|next| **next > at)?;
+        let waited = stamped[*next].1 - stamped[at].1;
+        (waited > 0.0).then_some((at, waited))
+    });
+    if let Some((at, waited)) = between {
+        found.figures.insert("beats.waited_s".into(), waited);
+        found.rows.push(Row::new(short(stamped[at].2), waited));
+    }
+    Some(found)
+}
+
 /// Seconds to which time limits are set, and by how much a wait that ends with one is longer.
 const LIMITS: [f64; 12] = [
     5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 60.0, 90.0, 100.0, 120.0, 180.0, 300.0,
@@ -109,6 +166,8 @@ fn stamp(line: &str) -> Option<f64> {
     let mut words = line.split_whitespace().take(WORDS);
     words.find_map(|word| {
         let word = word.trim_matches(marks);
+        // `10:00:05.140|DEBUG|...`
+        let word = word.split('|').next().unwrap_or(word);
         let clock = word.rsplit(['T', '_']).next().unwrap_or(word);
         let clock = clock.trim_end_matches('Z').replace(',', ".");
         let clock = clock.split('+').next().unwrap_or_default();
@@ -172,6 +231,17 @@ mod tests {
         let even: String = (0..9).map(|i| format!("10:00:0{i}.000 a\n")).collect();
         assert!(read(&even.lines().collect::<Vec<_>>()).is_none());
         assert!(read(&["1.5 a", "2.5 b", "9.5 c", "10.5 d"]).is_none());
+    }
+
+    #[test]
+    fn lines_at_one_distance_are_a_timer() {
+        let text = "10:00:00.000 poll: 0 events\n10:00:00.500 poll: 0 events\n10:00:01.001 poll: 0 events\n10:00:01.100 queued\n10:00:01.502 poll: 1 events\n10:00:02.002 poll: 0 events\n";
+        let found = beats(&text.lines().collect::<Vec<_>>()).unwrap();
+        assert_eq!(found.value("beats.times"), Some(5.0));
+        let of = |name: &str| (found.value(name).unwrap() * 1e3).round();
+        assert_eq!([of("beats.every_s"), of("beats.waited_s")], [501.0, 402.0]);
+        let uneven = text.replace("01.001", "00.900").replace("01.502", "01.120");
+        assert!(beats(&uneven.lines().collect::<Vec<_>>()).is_none());
     }
 
     #[test]
