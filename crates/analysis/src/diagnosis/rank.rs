@@ -252,10 +252,9 @@ pub(crate) fn rank(
             let cause = catalogue.cause(&f.cause);
             cause.is_some_and(|c| c.explains == Explains::Errors)
         });
-        findings.insert(
-            if fails { at.max(1) } else { at },
-            unlabelled(account, &row),
-        );
+        let mut finding = unlabelled(account, &row);
+        finding.why.push_str(&asked_there(ledger.as_ref(), &row));
+        findings.insert(if fails { at.max(1) } else { at }, finding);
     } else if !worthy && !unsure {
         let none = nones.into_iter().filter(|h| h.fits);
         let specific = |h: &Held<'_>| h.cause.beats.iter().any(|b| b == "none");
@@ -276,7 +275,11 @@ pub(crate) fn rank(
         // Nor where it stands still for all of them now and then, at whatever work.
         let stalls = ledger.as_ref().and_then(|l| stands_still(l, facts, front));
         let mut first = match (waits, stalls) {
-            (Some((account, row)), _) if none.is_some() => unlabelled(account, row),
+            (Some((account, row)), _) if none.is_some() => {
+                let mut finding = unlabelled(account, row);
+                finding.why.push_str(&asked_there(ledger.as_ref(), row));
+                finding
+            }
             (_, Some(stalls)) if none.is_some() => stalls,
             _ => nothing(facts, station, verdict, none, account),
         };
@@ -373,6 +376,13 @@ fn net(account: &Account) -> f64 {
     account.share_of(|row| matches!(row.kind.as_str(), "net_send" | "net_receive"))
 }
 
+/// What requests ask of the server behind that a row is about, as a sentence; nothing for rows of the server's own.
+fn asked_there(ledger: Option<&Ledger>, row: &Row) -> String {
+    let behind = row.kind == "upstream" || !row.server.is_empty();
+    let requests = ledger.and_then(|l| l.latency.as_ref()).filter(|_| behind);
+    requests.and_then(mostly_asked).unwrap_or_default()
+}
+
 /// The largest row that no cause explains, as a finding.
 fn unlabelled(account: &Account, row: &Row) -> Finding {
     let place = if row.place.is_empty() {
@@ -386,8 +396,6 @@ fn unlabelled(account: &Account, row: &Row) -> Finding {
         account.of,
         row.label
     );
-    let waits = row.kind == "upstream" || !row.server.is_empty();
-    let asked = mostly_asked(account).filter(|_| waits);
     let rows = account.rows.iter().take(5).map(|r| {
         let signal = format!("ledger.{}{{{}}}", r.kind, r.label);
         Evidence::new(signal, r.share, "1", None, &r.source)
@@ -400,9 +408,8 @@ fn unlabelled(account: &Account, row: &Row) -> Finding {
         confidence: (1.0 - row.share_error / row.share).clamp(0.0, 1.0),
         status: Status::Supported,
         why: format!(
-            "{what}. No rule of the catalogue knows it.{}{}",
-            for_whom(account),
-            asked.unwrap_or_default()
+            "{what}. No rule of the catalogue knows it.{}",
+            for_whom(account)
         ),
         evidence: rows.collect(),
         remedy: next_step(row),

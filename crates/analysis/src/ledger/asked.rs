@@ -13,16 +13,21 @@ const KEPT: usize = 5;
 const LEAST: f64 = 0.1;
 /// Fewer looks tell no shares.
 const FEWEST: u64 = 8;
-/// Requests that spend less of their time behind the server are not about what it asks.
+/// Requests that spend less of their time behind the server, which take less of its cores, are not about what it asks.
 const BEHIND: f64 = 0.1;
+const OF_CORES: f64 = 0.2;
 /// From so many rows an answer on, their number is told.
 const MANY_ROWS: f64 = 100.0;
 
 /// What a target was seen to ask while its requests took the time of this account; nothing where they hardly wait for
-/// answers, or where it hands each request on as it is.
+/// answers, nor take these much of the cores, or where it hands each request on as it is.
 pub(super) fn of(case: &LedgerCase<'_>, account: &Account) -> Vec<Asked> {
     let behind = |row: &Row| row.kind == "upstream" || !row.server.is_empty();
-    if account.share_of(behind) < BEHIND {
+    let cores = case
+        .facts
+        .view(&account.target)
+        .value("core.own_peers_share");
+    if account.share_of(behind) < BEHIND && cores.is_none_or(|share| share < OF_CORES) {
         return Vec::new();
     }
     let asked = seen(case, &account.target);

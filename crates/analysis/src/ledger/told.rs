@@ -155,8 +155,8 @@ pub(super) fn is_near_a_lock(told: &Told) -> bool {
     near.any(|frame| is_of_lock(bare(function_of(frame))))
 }
 
-/// Whether a thread waits for a lock that is made of a condition, as those of a database are, by the names of what takes
-/// it: the signal comes from whoever gives it back.
+/// Whether a thread waits for a lock that is made of a condition, as those of a database are, by the names of what
+/// takes it: the signal comes from whoever gives it back.
 pub(crate) fn waits_for_made_lock(told: &Told) -> bool {
     let of_library = |frame: &&String| LIBRARIES.iter().any(|l| frame.starts_with(l));
     let own = told.frames.iter().filter(|frame| !of_library(frame));

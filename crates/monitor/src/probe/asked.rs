@@ -41,7 +41,7 @@ pub(crate) fn drain(mut ring: RingBuf<MapData>) -> Asked {
             add(asked.entry(key).or_default(), count(&seen));
         }
     }
-    asked.values_mut().for_each(|questions| fewer(questions));
+    asked.values_mut().for_each(fewer);
     asked
 }
 

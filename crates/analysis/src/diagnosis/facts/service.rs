@@ -270,8 +270,8 @@ fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     sheet.maybe("upstream.rwnd_limited_share", stopped, PEERS, reason);
 }
 
-/// The part of its requests' time in which a server has not accepted their connections, and how many others it is at for
-/// each thread that serves, by Little's law.
+/// The part of its requests' time in which a server has not accepted their connections, and how many others it is at
+/// for each thread that serves, by Little's law.
 fn accepting(traced: &Turns, turns: &TargetTurns, threads: u64) -> Option<(f64, f64)> {
     let waiting = turns.account.places.iter();
     let waiting = waiting.filter(|p| p.place == Place::ListenQueue);

@@ -23,9 +23,14 @@ pub(super) struct Answer<'a> {
     pub(super) ends: &'a [u8],
 }
 
+/// A protocol and the words of a question.
+type Words = (&'static str, String);
+/// How one protocol is read.
+type Way = fn(&[u8]) -> Option<Words>;
+
 /// Protocol and words of a question; `None` where it is of none that is known.
-pub(super) fn read(bytes: &[u8]) -> Option<(&'static str, String)> {
-    let ways: [fn(&[u8]) -> Option<(&'static str, String)>; 9] = [
+pub(super) fn read(bytes: &[u8]) -> Option<Words> {
+    let ways: [Way; 9] = [
         http,
         redis,
         memcached,
@@ -60,12 +65,12 @@ fn begins_as_words(bytes: &[u8]) -> bool {
     first.is_some_and(|b| b.is_ascii_alphabetic() || matches!(b, b'/' | b'(' | b'-'))
 }
 
-fn http(bytes: &[u8]) -> Option<(&'static str, String)> {
+fn http(bytes: &[u8]) -> Option<Words> {
     let (method, target) = http1::peek_target(bytes)?;
     Some(("HTTP", format!("{method} {}", shape::path(&target))))
 }
 
-fn redis(bytes: &[u8]) -> Option<(&'static str, String)> {
+fn redis(bytes: &[u8]) -> Option<Words> {
     let mut lines = bytes.strip_prefix(b"*")?.split(|&b| b == b'\n');
     let words = number(lines.next()?.trim_ascii_end())?;
     let mut word = || -> Option<&[u8]> {
@@ -87,7 +92,7 @@ fn redis(bytes: &[u8]) -> Option<(&'static str, String)> {
     ))
 }
 
-fn memcached(bytes: &[u8]) -> Option<(&'static str, String)> {
+fn memcached(bytes: &[u8]) -> Option<Words> {
     const COMMANDS: [&[u8]; 15] = [
         b"get", b"gets", b"gat", b"set", b"add", b"replace", b"append", b"prepend", b"cas",
         b"delete", b"incr", b"decr", b"touch", b"mg", b"ms",
@@ -108,7 +113,7 @@ fn memcached(bytes: &[u8]) -> Option<(&'static str, String)> {
 }
 
 /// Magic, opcode, length of the key, of what goes before it, and the rest of 24 bytes.
-fn memcached_binary(bytes: &[u8]) -> Option<(&'static str, String)> {
+fn memcached_binary(bytes: &[u8]) -> Option<Words> {
     let (head, body) = bytes.split_first_chunk::<24>()?;
     let (command, silent) = match (head[0], head[1]) {
         (0x80, 0x00 | 0x09 | 0x0c | 0x0d) => ("get", ""),
@@ -127,7 +132,7 @@ fn memcached_binary(bytes: &[u8]) -> Option<(&'static str, String)> {
 }
 
 /// Records of version 1: the begin of a request, then pairs of names and values.
-fn fastcgi(bytes: &[u8]) -> Option<(&'static str, String)> {
+fn fastcgi(bytes: &[u8]) -> Option<Words> {
     let params = bytes.strip_prefix(&[1, 1])?.get(14..)?;
     let mut rest = params.strip_prefix(&[1, 4])?.get(6..)?;
     let (mut method, mut path, mut query) = (String::new(), String::new(), String::new());
@@ -166,7 +171,7 @@ fn pair(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
 }
 
 /// `OP_MSG`: a document whose first element names the command, and the collection where it is a text.
-fn mongodb(bytes: &[u8]) -> Option<(&'static str, String)> {
+fn mongodb(bytes: &[u8]) -> Option<Words> {
     const OP_MSG: u32 = 2013;
     let word = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
     if word(12)? != OP_MSG || *bytes.get(20)? != 0 {
@@ -181,7 +186,7 @@ fn mongodb(bytes: &[u8]) -> Option<(&'static str, String)> {
 }
 
 /// Three bytes of length, number 0 in the conversation, a command.
-fn mysql(bytes: &[u8]) -> Option<(&'static str, String)> {
+fn mysql(bytes: &[u8]) -> Option<Words> {
     let (head, body) = bytes.split_first_chunk::<5>()?;
     let length = usize::from(head[0]) | usize::from(head[1]) << 8 | usize::from(head[2]) << 16;
     // All of it, or what is cut.
@@ -202,7 +207,7 @@ fn mysql(bytes: &[u8]) -> Option<(&'static str, String)> {
 }
 
 /// Messages of a letter and a length: `Query`, `Parse` and `Bind` say what is asked.
-fn postgresql(bytes: &[u8]) -> Option<(&'static str, String)> {
+fn postgresql(bytes: &[u8]) -> Option<Words> {
     const VERSION_3: [u8; 4] = [0, 3, 0, 0];
     let startup = bytes.get(4..8);
     if bytes.first() == Some(&0) && startup == Some(&VERSION_3) {
@@ -237,7 +242,7 @@ fn postgresql(bytes: &[u8]) -> Option<(&'static str, String)> {
 }
 
 /// A sequence of a number and an operation.
-fn ldap(bytes: &[u8]) -> Option<(&'static str, String)> {
+fn ldap(bytes: &[u8]) -> Option<Words> {
     let after = |bytes: &'_ [u8], tag: u8| -> Option<usize> {
         let length = *bytes.strip_prefix(&[tag])?.first()?;
         Some(
@@ -320,7 +325,7 @@ mod tests {
         [&[kind], &length[..], body].concat()
     }
 
-    fn said(bytes: &[u8]) -> Option<(&'static str, String)> {
+    fn said(bytes: &[u8]) -> Option<Words> {
         read(bytes)
     }
 
