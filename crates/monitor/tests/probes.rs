@@ -313,32 +313,33 @@ fn answers_that_refuse_are_counted_by_their_codes() {
     assert_eq!(seen, expected);
 }
 
-/// A cache that is asked for one key after the other and has none of them, and once in four is told something.
-#[test]
-fn what_an_upstream_is_asked_is_told_without_its_values() {
-    const ASKED: u64 = 2000;
+/// What is seen of a client in Python that asks a server once for each element of `questions`, an expression; `None`
+/// without BPF.
+fn client_asks(questions: &str, answer: fn(&[u8]) -> Vec<u8>) -> Option<Probed> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
-    let script = "import socket, sys\ninput()\npeer = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\nfor i in range(2000):\n    peer.send(b'set name:%d 0 9 1\\r\\nx\\r\\n' % i if i % 4 == 3 else b'get user:%d\\r\\n' % i); peer.recv(4096)\nprint('done', flush=True)\ninput()";
+    let script = format!(
+        "import socket, struct, sys\ndef m(kind, body): return kind + struct.pack('>I', 4 + len(body)) + body\ninput()\n\
+         peer = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\nfor question in {questions}:\n    \
+         peer.send(question); peer.recv(4096)\nprint('done', flush=True)\ninput()"
+    );
     let mut command = Command::new("python3");
-    command.args(["-c", script, &port]);
+    command.args(["-c", &script, &port]);
     let mut child = (command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()).unwrap();
-    let cache = std::thread::spawn(move || {
+    let server = std::thread::spawn(move || {
         let (mut peer, _) = listener.accept().unwrap();
-        let mut question = [0; 64];
-        while peer.read(&mut question).unwrap() > 0 {
-            let answer: &[u8] = match question[0] {
-                b's' => b"STORED\r\n",
-                _ => b"END\r\n",
-            };
-            peer.write_all(answer).unwrap();
+        let mut question = [0; 256];
+        loop {
+            match peer.read(&mut question).unwrap() {
+                0 => break,
+                read => peer.write_all(&answer(&question[..read])).unwrap(),
+            }
         }
     });
     let Some(probes) = armed(&config(&[id(&child)], &[])) else {
-        eprintln!("skipped: no BPF");
         child.kill().unwrap();
         child.wait().unwrap();
-        return;
+        return None;
     };
     let mut input = child.stdin.take().unwrap();
     input.write_all(b"go\n").unwrap();
@@ -349,7 +350,23 @@ fn what_an_upstream_is_asked_is_told_without_its_values() {
     let probed = probes.disarm();
     drop(input);
     child.wait().unwrap();
-    cache.join().unwrap();
+    server.join().unwrap();
+    Some(probed)
+}
+
+/// A cache that is asked for one key after the other and has none of them, and once in four is told something.
+#[test]
+fn what_an_upstream_is_asked_is_told_without_its_values() {
+    const ASKED: u64 = 2000;
+    let questions = "(b'set name:%d 0 9 1\\r\\nx\\r\\n' % i if i % 4 == 3 else b'get user:%d\\r\\n' % i for i in range(2000))";
+    let answer = |question: &[u8]| match question[0] {
+        b's' => b"STORED\r\n".to_vec(),
+        _ => b"END\r\n".to_vec(),
+    };
+    let Some(probed) = client_asks(questions, answer) else {
+        eprintln!("skipped: no BPF");
+        return;
+    };
     let upstream = &probed.targets[0].upstreams.as_ref().unwrap()[0];
     assert_eq!(upstream.requests, ASKED);
     let [get, set] = upstream.asked.as_slice() else {
@@ -382,38 +399,18 @@ fn what_an_upstream_is_asked_is_told_without_its_values() {
 /// A statement without a name is prepared in one turn and executed in the next; between them stand plain ones.
 #[test]
 fn what_a_statement_takes_is_told_with_its_preparation() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port().to_string();
-    let script = "import socket, struct, sys\ninput()\npeer = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\ndef m(kind, body): return kind + struct.pack('>I', 4 + len(body)) + body\nsync = m(b'S', b'')\nfor i in range(60):\n    for asked in [m(b'P', b'\\0SELECT a FROM slow WHERE b = $1\\0\\0\\0') + m(b'D', b'S\\0') + sync, m(b'B', b'\\0\\0\\0\\0\\0\\0') + m(b'E', b'\\0\\0\\0\\0\\0') + sync, m(b'Q', b'SELECT 7\\0'), m(b'P', b'\\0SELECT b FROM other\\0\\0\\0') + m(b'B', b'\\0\\0\\0\\0\\0\\0') + sync]:\n        peer.send(asked); peer.recv(4096)\nprint('done', flush=True)\ninput()";
-    let mut command = Command::new("python3");
-    command.args(["-c", script, &port]);
-    let mut child = (command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()).unwrap();
-    let database = std::thread::spawn(move || {
-        let (mut peer, _) = listener.accept().unwrap();
-        let mut question = [0; 256];
-        while peer.read(&mut question).unwrap() > 0 {
-            if question[0] == b'B' {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            peer.write_all(b"C\0\0\0\rSELECT 1\0Z\0\0\0\x05I").unwrap();
+    let questions = "[m(b'P', b'\\0SELECT a FROM slow WHERE b = $1\\0\\0\\0') + m(b'S', b''), m(b'B', bytes(6)) + m(b'E', bytes(5)), \
+                     m(b'Q', b'SELECT 7\\0'), m(b'P', b'\\0SELECT b FROM other\\0\\0\\0') + m(b'B', bytes(6))] * 60";
+    let answer = |question: &[u8]| {
+        if question[0] == b'B' {
+            std::thread::sleep(Duration::from_millis(5));
         }
-    });
-    let Some(probes) = armed(&config(&[id(&child)], &[])) else {
+        b"C\0\0\0\rSELECT 1\0Z\0\0\0\x05I".to_vec()
+    };
+    let Some(probed) = client_asks(questions, answer) else {
         eprintln!("skipped: no BPF");
-        child.kill().unwrap();
-        child.wait().unwrap();
         return;
     };
-    let mut input = child.stdin.take().unwrap();
-    input.write_all(b"go\n").unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    let probed = probes.disarm();
-    drop(input);
-    child.wait().unwrap();
-    database.join().unwrap();
     let upstream = &probed.targets[0].upstreams.as_ref().unwrap()[0];
     let told: Vec<_> = (upstream.asked.iter())
         .map(|q| (q.text.as_str(), q.turns))

@@ -618,6 +618,11 @@ pub struct Question {
     pub rows: u64,
 }
 
+impl Question {
+    /// How `text` ends of a question that nothing answers: what was waited for is the next one on its connection.
+    pub const UNANSWERED: &str = " noreply, and the next";
+}
+
 /// An answer that says no, in a protocol that has such: PostgreSQL's `ErrorResponse`, MySQL's `ERR_Packet`, Redis'
 /// `-ERR`, memcached's `SERVER_ERROR`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

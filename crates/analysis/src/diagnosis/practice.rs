@@ -429,6 +429,39 @@ fn what_is_full_is_the_server_behind() {
 }
 
 #[test]
+fn a_server_that_serves_a_connection_to_its_end_has_none_to_be_kept() {
+    let opens = |waits, inside| {
+        [
+            ("upstream.connects_per_request", 1.0),
+            ("upstream.requests_per_request", 1.0),
+            ("upstream.requests_per_connect", 1.0),
+            ("upstream.accept_wait_share", waits),
+            ("upstream.inside_each", inside),
+            ("client.connects_per_request", 0.0),
+            ("profile.connect_share", 0.2),
+            ("profile.connection_share", 0.1),
+            ("cpu.us_per_request", 200.0),
+        ]
+    };
+    for cause in ["no_upstream_keepalive", "connections_not_reused"] {
+        let named = |waits, inside| named(cause, "nginx", &opens(waits, inside));
+        assert_eq!(
+            named(0.95, 0.7),
+            None,
+            "{cause}: sixteen stand before one process"
+        );
+        assert!(
+            named(0.95, 9.0).is_some(),
+            "{cause}: a loop that is full, and has taken the others"
+        );
+        assert!(
+            named(0.1, 0.7).is_some(),
+            "{cause}: nobody waits to be accepted"
+        );
+    }
+}
+
+#[test]
 fn handshakes_that_bring_no_certificate_are_resumed() {
     let reads = |bytes, requests| {
         [

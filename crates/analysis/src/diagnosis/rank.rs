@@ -1172,9 +1172,12 @@ pub fn fact_text(value: f64, unit: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Account, Finding, Ledger, Row, Status, lead, price, stands_behind, untold};
+    use super::{
+        Account, Finding, Ledger, Row, Status, asked_there, in_requests, lead, price,
+        stands_behind, untold,
+    };
     use crate::diagnosis::{Station, catalogue};
-    use crate::ledger::Basis;
+    use crate::ledger::{Asked, Basis};
 
     fn station() -> Station {
         Station {
@@ -1248,6 +1251,60 @@ mod tests {
         assert_eq!(told(0.6, false).as_deref(), Some(text));
         assert_eq!(told(0.6, true), None);
         assert_eq!(told(0.2, false), None);
+    }
+
+    #[test]
+    fn work_is_held_to_what_is_no_wait_where_no_cpu_is_full() {
+        let left = |basis| {
+            let row = |kind: &str, share: f64| Row {
+                kind: kind.to_owned(),
+                share,
+                ..Row::default()
+            };
+            in_requests(&Ledger {
+                rate: Some(Account {
+                    basis,
+                    rows: vec![
+                        row("sleep", 0.75),
+                        row("run_queue", 0.125),
+                        row("search", 0.125),
+                    ],
+                    ..Account::default()
+                }),
+                ..Ledger::default()
+            })
+        };
+        assert_eq!(left(Basis::Threads), Some(0.25));
+        assert_eq!(left(Basis::Requests), Some(0.25));
+        assert_eq!(left(Basis::Cpu), None);
+    }
+
+    #[test]
+    fn a_row_of_a_server_behind_says_what_is_asked_there() {
+        let ledger = Ledger {
+            latency: Some(Account {
+                asked: vec![Asked {
+                    server: "db".to_owned(),
+                    text: "SELECT ?".to_owned(),
+                    share: 0.9,
+                    wait_ms: 2.0,
+                    ..Asked::default()
+                }],
+                ..Account::default()
+            }),
+            ..Ledger::default()
+        };
+        let of = |kind: &str, server: &str| {
+            let row = Row {
+                kind: kind.to_owned(),
+                server: server.to_owned(),
+                ..Row::default()
+            };
+            asked_there(Some(&ledger), &row)
+        };
+        let text = " db is asked 2.00 ms each, 90 % of the wait for answers: SELECT ?.";
+        assert_eq!([of("upstream", ""), of("function", "db")], [text; 2]);
+        assert_eq!(of("function", ""), "");
     }
 
     #[test]

@@ -1479,6 +1479,7 @@ fn look_ups_that_find_nothing_are_told_from_those_of_what_need_not_be_there() {
         let mut record = with_calls(trial(0.5), Vec::new());
         let signature = (record.examination.as_mut()).and_then(|e| e.signature.as_mut());
         signature.unwrap().targets[0].upstreams = Some(vec![record::UpstreamStats {
+            requests: 1_000,
             asked,
             ..record::UpstreamStats::default()
         }]);
@@ -1498,11 +1499,22 @@ fn look_ups_that_find_nothing_are_told_from_those_of_what_need_not_be_there() {
         of(vec![get.clone(), set]),
         [Some(0.8), Some(0.75), Some(0.5)]
     );
+    // A value that is written without an answer stands before the next look-up.
+    let silent = format!("set report:?{}", record::Question::UNANSWERED);
+    let silent = question(&silent, 600, 600, 300);
+    assert_eq!(of(vec![silent]), [Some(0.6), Some(0.5), Some(2.0)]);
     // A lock that is not had is no look-up, and a session that is not there is written by nobody.
     let lock = question("SET PHPREDIS_SESSION:?_LOCK", 900, 900, 900);
     assert_eq!(of(vec![lock]), [Some(0.0), None, None]);
     assert_eq!(of(vec![get]), [Some(0.8), Some(0.75), Some(0.0)]);
     assert_eq!(of(Vec::new()), [None; 3], "an older record did not look");
+    // Who asks nobody has no look-ups, and that is known.
+    let mut alone = with_calls(trial(0.5), Vec::new());
+    let signature = (alone.examination.as_mut()).and_then(|e| e.signature.as_mut());
+    signature.unwrap().targets[0].upstreams = Some(Vec::new());
+    let facts = facts_of(&alone, &[], 0.01);
+    let missed = facts.view("web").reading("upstream.missed_share");
+    assert!(matches!(missed, Reading::NotApplicable(_)), "{missed:?}");
 }
 
 #[test]

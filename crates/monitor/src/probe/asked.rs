@@ -139,15 +139,12 @@ fn fewer(questions: &mut Vec<Question>) {
     kept.sort_by(|a, b| (b.wait_ns, &a.text).cmp(&(a.wait_ns, &b.text)));
     let others = kept.split_off(kept.len().min(KEPT));
     for question in others {
-        let (protocol, text) = Default::default();
-        add(
-            &mut kept,
-            Question {
-                protocol,
-                text,
-                ..question
-            },
-        );
+        let nameless = Question {
+            protocol: String::new(),
+            text: String::new(),
+            ..question
+        };
+        add(&mut kept, nameless);
     }
     *questions = kept;
 }

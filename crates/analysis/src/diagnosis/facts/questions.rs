@@ -21,6 +21,16 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         .map(|name| format!("upstream.{name}"));
     let [per_request, missed_share, fills_per_miss] = &names;
     let own = material.signature(&sheet.target);
+    let asks_nobody = |own: &TargetSignature| {
+        let upstreams = own.upstreams.as_deref();
+        upstreams.is_some_and(|all| all.iter().all(|upstream| upstream.requests == 0))
+    };
+    if own.is_some_and(asks_nobody) {
+        for name in &names {
+            sheet.not_applicable(name, "it asks no upstream");
+        }
+        return;
+    }
     let Some(own) = own.filter(|own| looked_at(own)) else {
         let reason = material.reason(
             &["upstream", "signature"],
@@ -75,7 +85,7 @@ fn of_caches(target: &TargetSignature) -> impl Iterator<Item = &Question> {
 /// Behind a value that is written without an answer stands the question that was answered: of a cache, one that looks
 /// something up.
 fn lookups(target: &TargetSignature) -> impl Iterator<Item = &Question> {
-    let is_before_one = |q: &Question| q.text.ends_with("noreply, and the next") && q.told > 0;
+    let is_before_one = |q: &Question| q.text.ends_with(Question::UNANSWERED) && q.told > 0;
     of_caches(target).filter(move |q| LOOKUPS.contains(&verb(q)) || is_before_one(q))
 }
 

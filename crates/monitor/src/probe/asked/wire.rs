@@ -14,8 +14,7 @@ const POSTGRESQL: &str = "PostgreSQL";
 const MYSQL: &str = "MySQL";
 const REDIS: &str = "Redis";
 const MEMCACHED: &str = "memcached";
-/// Behind a question that nothing answers.
-const SILENT: &str = " noreply, and the next";
+const SILENT: &str = record::Question::UNANSWERED;
 
 /// What the first read of an answer holds; nothing of what is shorter than a part.
 pub(super) struct Answer<'a> {
@@ -404,6 +403,15 @@ mod tests {
                 "{:?}",
                 text(&bytes)
             );
+            // Cut anywhere, or with another byte, it may be of any protocol, and its words are bounded.
+            for at in 0..bytes.len() {
+                let mut other = bytes.clone();
+                other[at] ^= 0xff;
+                for damaged in [&bytes[..at], &other] {
+                    let words = said(damaged).map_or(0, |(_, words)| words.chars().count());
+                    assert!(words < 250, "{:?}", text(damaged));
+                }
+            }
         }
         for other in [
             &b"\x17\x03\x03\0\x20abcdefgh"[..],
