@@ -229,6 +229,26 @@ fn a_static_file_takes_six_calls_of_nginx() {
     );
 }
 
+/// What is seen of a client that begins at a word, says one when it is done, and ends when its input does; `None`
+/// without BPF.
+fn probed_from_word_to_word(child: &mut Child) -> Option<Probed> {
+    let Some(probes) = armed(&config(&[id(child)], &[])) else {
+        child.kill().unwrap();
+        child.wait().unwrap();
+        return None;
+    };
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"go\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let probed = probes.disarm();
+    drop(input);
+    child.wait().unwrap();
+    Some(probed)
+}
+
 /// One answer in two is a refusal, in four protocols; PostgreSQL's stands behind two messages that say that all went
 /// well.
 #[test]
@@ -282,21 +302,10 @@ fn answers_that_refuse_are_counted_by_their_codes() {
             })
         })
         .collect();
-    let Some(probes) = armed(&config(&[id(&child)], &[])) else {
+    let Some(probed) = probed_from_word_to_word(&mut child) else {
         eprintln!("skipped: no BPF");
-        child.kill().unwrap();
-        child.wait().unwrap();
         return;
     };
-    let mut input = child.stdin.take().unwrap();
-    input.write_all(b"go\n").unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    let probed = probes.disarm();
-    drop(input);
-    child.wait().unwrap();
     servers
         .into_iter()
         .for_each(|server| server.join().unwrap());
@@ -336,20 +345,7 @@ fn client_asks(questions: &str, answer: fn(&[u8]) -> Vec<u8>) -> Option<Probed> 
             }
         }
     });
-    let Some(probes) = armed(&config(&[id(&child)], &[])) else {
-        child.kill().unwrap();
-        child.wait().unwrap();
-        return None;
-    };
-    let mut input = child.stdin.take().unwrap();
-    input.write_all(b"go\n").unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    let probed = probes.disarm();
-    drop(input);
-    child.wait().unwrap();
+    let probed = probed_from_word_to_word(&mut child)?;
     server.join().unwrap();
     Some(probed)
 }

@@ -209,11 +209,7 @@ pub(crate) fn rank(
         let of_upstreams =
             held.cause.group == "backend" || held.cause.rows.iter().any(|r| r == "upstream");
         if of_upstreams && held.finding.target == front {
-            let requests = ledger.as_ref().and_then(|ledger| ledger.latency.as_ref());
-            let asks = requests.and_then(mostly_asked);
-            held.finding
-                .why
-                .push_str(asks.as_deref().unwrap_or_default());
+            held.finding.why.push_str(&mostly_asked(ledger.as_ref()));
         }
     }
     let mut findings: Vec<Finding> = held.into_iter().map(|h| h.finding).collect();
@@ -252,8 +248,7 @@ pub(crate) fn rank(
             let cause = catalogue.cause(&f.cause);
             cause.is_some_and(|c| c.explains == Explains::Errors)
         });
-        let mut finding = unlabelled(account, &row);
-        finding.why.push_str(&asked_there(ledger.as_ref(), &row));
+        let finding = unlabelled_there(ledger.as_ref(), account, &row);
         findings.insert(if fails { at.max(1) } else { at }, finding);
     } else if !worthy && !unsure {
         let none = nones.into_iter().filter(|h| h.fits);
@@ -276,9 +271,7 @@ pub(crate) fn rank(
         let stalls = ledger.as_ref().and_then(|l| stands_still(l, facts, front));
         let mut first = match (waits, stalls) {
             (Some((account, row)), _) if none.is_some() => {
-                let mut finding = unlabelled(account, row);
-                finding.why.push_str(&asked_there(ledger.as_ref(), row));
-                finding
+                unlabelled_there(ledger.as_ref(), account, row)
             }
             (_, Some(stalls)) if none.is_some() => stalls,
             _ => nothing(facts, station, verdict, none, account),
@@ -379,8 +372,14 @@ fn net(account: &Account) -> f64 {
 /// What requests ask of the server behind that a row is about, as a sentence; nothing for rows of the server's own.
 fn asked_there(ledger: Option<&Ledger>, row: &Row) -> String {
     let behind = row.kind == "upstream" || !row.server.is_empty();
-    let requests = ledger.and_then(|l| l.latency.as_ref()).filter(|_| behind);
-    requests.and_then(mostly_asked).unwrap_or_default()
+    mostly_asked(ledger.filter(|_| behind))
+}
+
+/// The largest row that no cause explains, as a finding, with what is asked there.
+fn unlabelled_there(ledger: Option<&Ledger>, account: &Account, row: &Row) -> Finding {
+    let mut finding = unlabelled(account, row);
+    finding.why.push_str(&asked_there(ledger, row));
+    finding
 }
 
 /// The largest row that no cause explains, as a finding.
@@ -484,10 +483,11 @@ fn stands_behind(ledger: &Ledger) -> Option<String> {
     })
 }
 
-/// What requests ask of servers behind and wait for longest, as a sentence.
-fn mostly_asked(account: &Account) -> Option<String> {
-    let asked = account.asked.first()?;
-    Some(format!(" {}.", asked.words()))
+/// What requests ask of servers behind and wait for longest, as a sentence; empty where nothing of it was seen.
+fn mostly_asked(ledger: Option<&Ledger>) -> String {
+    let requests = ledger.and_then(|ledger| ledger.latency.as_ref());
+    let most = requests.and_then(|account| account.asked.first());
+    most.map_or(String::new(), |asked| format!(" {}.", asked.words()))
 }
 
 /// The function that most of an account is for, as a sentence.

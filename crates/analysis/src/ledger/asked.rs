@@ -53,13 +53,19 @@ fn seen(case: &LedgerCase<'_>, target: &str) -> Vec<Asked> {
     if all_ns == 0 || each().map(|(_, q)| q.seen).sum::<u64>() < FEWEST {
         return Vec::new();
     }
+    let turns: u64 = upstreams.iter().map(|u| u.requests).sum();
+    let per_request = case
+        .facts
+        .view(target)
+        .value("upstream.requests_per_request");
+    let of_turn = per_request.filter(|_| turns > 0).map(|n| n / turns as f64);
     let asked = |(upstream, question): (&UpstreamStats, &Question)| {
         let of_told = |n: u64| (question.told > 0).then(|| n as f64 / question.told as f64);
         Asked {
             server: case.peer(&upstream.address),
             protocol: question.protocol.clone(),
             text: question.text.clone(),
-            per_request: case.per_request(target, upstreams, question),
+            per_request: of_turn.map(|n| question.turns as f64 * n),
             share: question.wait_ns as f64 / all_ns as f64,
             wait_ms: question.wait_ns as f64 / question.turns.max(1) as f64 / 1e6,
             empty_share: of_told(question.empty),
@@ -77,21 +83,6 @@ impl LedgerCase<'_> {
     fn peer(&self, address: &str) -> String {
         let turns = self.turns();
         turns.map_or_else(|| address.to_owned(), |turns| turns.peer(address))
-    }
-
-    /// How often a request asks it.
-    fn per_request(
-        &self,
-        target: &str,
-        upstreams: &[UpstreamStats],
-        question: &Question,
-    ) -> Option<f64> {
-        let turns = self
-            .facts
-            .view(target)
-            .value("upstream.requests_per_request")?;
-        let all: u64 = upstreams.iter().map(|u| u.requests).sum();
-        (all > 0).then(|| question.turns as f64 / all as f64 * turns)
     }
 }
 

@@ -158,14 +158,8 @@ pub(super) fn is_near_a_lock(told: &Told) -> bool {
 /// Whether a thread waits for a lock that is made of a condition, as those of a database are, by the names of what
 /// takes it: the signal comes from whoever gives it back.
 pub(crate) fn waits_for_made_lock(told: &Told) -> bool {
-    let of_library = |frame: &&String| LIBRARIES.iter().any(|l| frame.starts_with(l));
-    let own = told.frames.iter().filter(|frame| !of_library(frame));
-    let mut near = own.take(NEAR_A_LOCK);
-    told.state == ToldState::Signal
-        && near.any(|frame| {
-            let function = bare(function_of(frame));
-            names_a_lock(function, &function.to_ascii_lowercase())
-        })
+    let mut near = own_frames(told).take(NEAR_A_LOCK);
+    told.state == ToldState::Signal && near.any(|frame| names_a_lock(bare(function_of(frame))))
 }
 
 /// Whether one of the innermost functions names a file or a session.
@@ -196,15 +190,16 @@ fn function_of(frame: &str) -> &str {
 fn is_of_lock(function: &str) -> bool {
     let name = function.to_ascii_lowercase();
     let words = ["acquire", "mutex", "semaphore", "flock", "session_start"];
-    words.iter().any(|word| name.contains(word)) || names_a_lock(function, &name)
+    words.iter().any(|word| name.contains(word)) || names_a_lock(function)
 }
 
-/// Whether a word of a function's name begins with `lock`; `name`: the same in small letters.
-fn names_a_lock(function: &str, name: &str) -> bool {
+/// Whether a word of a function's name begins with `lock`.
+fn names_a_lock(function: &str) -> bool {
     let begins = |(at, _): (usize, &str)| {
         let before = function[..at].chars().next_back();
         !before.is_some_and(char::is_alphabetic) || function[at..].starts_with('L')
     };
+    let name = function.to_ascii_lowercase();
     name.match_indices("lock").any(begins)
 }
 
@@ -440,9 +435,15 @@ pub(super) fn place(told: &Told, waker: &str) -> String {
 
 /// The innermost function of the application.
 fn own_function(told: &Told) -> Option<&str> {
-    let of_library = |frame: &&String| LIBRARIES.iter().any(|l| frame.starts_with(l));
-    let own = told.frames.iter().find(|f| !of_library(f));
+    let own = own_frames(told).next();
     own.or(told.frames.first()).map(|f| bare(f))
+}
+
+/// Functions that are none of a runtime's own library, the innermost first.
+fn own_frames(told: &Told) -> impl Iterator<Item = &String> {
+    let of_library = |frame: &&String| LIBRARIES.iter().any(|l| frame.starts_with(l));
+    let frames = told.frames.iter();
+    frames.filter(move |frame| !of_library(frame))
 }
 
 /// `Pool.getConnection` of `com.example.db.Pool.getConnection`; what is no such path stays as it is.

@@ -119,8 +119,8 @@ pub(super) fn beats(lines: &[&str]) -> Option<Artefact> {
     ] {
         found.figures.insert(format!("beats.{name}"), n);
     }
-    let others = (of_kind[0]..stamped.len()).filter(|at| stamped[*at].3 != kind);
-    let between = others.take(1).find_map(|at| {
+    let other = (of_kind[0]..stamped.len()).find(|at| stamped[*at].3 != kind);
+    let between = other.and_then(|at| {
         let next = of_kind.iter().find(|next| **next > at)?;
         let waited = stamped[*next].1 - stamped[at].1;
         (waited > 0.0).then_some((at, waited))

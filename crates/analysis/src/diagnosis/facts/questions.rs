@@ -71,10 +71,8 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
 }
 
 fn looked_at(target: &TargetSignature) -> bool {
-    let upstreams = target.upstreams.iter().flatten();
-    upstreams
-        .into_iter()
-        .any(|upstream| !upstream.asked.is_empty())
+    let mut upstreams = target.upstreams.iter().flatten();
+    upstreams.any(|upstream| !upstream.asked.is_empty())
 }
 
 fn of_caches(target: &TargetSignature) -> impl Iterator<Item = &Question> {

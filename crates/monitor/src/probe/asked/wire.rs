@@ -102,11 +102,7 @@ fn memcached(bytes: &[u8]) -> Option<Words> {
     let key = words.next()?;
     // Nothing answers it: what was waited for is the question behind it.
     let is_silent = words.next_back() == Some(b"noreply");
-    let silent = if is_silent {
-        " noreply, and the next"
-    } else {
-        ""
-    };
+    let silent = if is_silent { SILENT } else { "" };
     let key = shape::words(&text(key));
     Some((MEMCACHED, format!("{} {key}{silent}", text(command))))
 }
