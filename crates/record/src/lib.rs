@@ -48,9 +48,9 @@ pub use series::{Kind, Series, Unavailable};
 pub use timetable::Timetable;
 pub use traffic::{TrafficOutcome, TrafficRun, TrafficSpec};
 pub use turns::{
-    Asking, NETWORK_WAIT, Place, PlaceSamples, PlaceTime, PlaceTold, SourceLine, Stalls,
-    TargetTurns, TaskSamples, TaskSeen, ThreadTime, Told, ToldState, TurnAccount, TurnTail, Turns,
-    stands_ready,
+    Asking, MetTold, NETWORK_WAIT, Place, PlaceSamples, PlaceTime, PlaceTold, SourceLine, Stalls,
+    TargetTurns, TaskSamples, TaskSeen, ThreadLooks, ThreadTime, Told, ToldState, TurnAccount,
+    TurnTail, Turns, stands_ready,
 };
 pub use units::{Bytes, Nanos, UnitError, parse_bytes, parse_count, parse_duration};
 pub use watching::{Lookout, Overhead, OverheadPart, Second, TimeSpan, Watching};

@@ -124,6 +124,9 @@ pub struct TurnAccount {
     /// What runtimes told of threads that ran in those places.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpu_told: Vec<PlaceTold>,
+    /// Where the threads that had these turns were, running or not; `None` where no runtime told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<ThreadLooks>,
 }
 
 /// The slowest turns.
@@ -295,6 +298,24 @@ impl PlaceTold {
         let told = all.get(self.told as usize);
         told.filter(|told| told.state == ToldState::Running)
     }
+}
+
+/// Looks at all threads of a runtime while the turns of an account went on. Looks that met a thread with a turn
+/// somewhere / [`ThreadLooks::open`] is the part of the turns' time that they were there (Little's law).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ThreadLooks {
+    /// Turns of the account that were open, summed over the looks.
+    pub open: u64,
+    /// Most looks first.
+    pub met: Vec<MetTold>,
+}
+
+/// Looks that met a thread with a turn at one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetTold {
+    /// Index into [`Turns::told`].
+    pub told: u32,
+    pub looks: u64,
 }
 
 /// Where a thread is, in the words of its runtime.

@@ -178,6 +178,7 @@ impl Taken {
                     from_ns: said.asked_ns,
                     to_ns: said.answered_ns,
                     by: dump::stopper(&said.text).map_or(0, own),
+                    all: true,
                 };
                 for (tid, told) in dump::told(&dump::parse(&said.text)) {
                     dumped.samples.add(own(tid), when, told);

@@ -345,10 +345,12 @@ impl Function {
 type Stack<P> = Vec<(P, Function)>;
 
 /// The innermost function of the application that a library called. What stands below the outermost library only
-/// started it, as the main program starts an event loop; a program without one is all the application's.
-fn own<P>(stack: &[(P, Function)]) -> Option<usize> {
+/// started it, as the main program starts an event loop; a program without one is all the application's, and so is a
+/// script that begins with each request.
+fn own<P>(language: Language, stack: &[(P, Function)]) -> Option<usize> {
     let is = |origin| move |(_, f): &(P, Function)| f.origin == origin;
-    let called = match stack.iter().rposition(is(Origin::Library)) {
+    let begun = stack.iter().rposition(is(Origin::Library));
+    let called = match begun.filter(|_| language != Language::Php) {
         Some(outermost) => &stack[..outermost],
         None => stack,
     };
@@ -362,7 +364,7 @@ fn told<P>(
     (state, object): (ToldState, &str),
     line: Option<SourceLine>,
 ) -> Option<Told> {
-    let own = own(&stack).and_then(|own| u32::try_from(own).ok());
+    let own = own(language, &stack).and_then(|own| u32::try_from(own).ok());
     let frames: Vec<String> = stack.into_iter().map(|(_, f)| f.name).collect();
     (!frames.is_empty()).then(|| Told {
         runtime: language.runtime().to_owned(),
@@ -573,18 +575,21 @@ mod tests {
 
     #[test]
     fn the_application_is_what_a_library_called() {
-        let stack = |origins: &[Origin]| {
+        let of = |language, origins: &[Origin]| {
             let function = |&origin| {
                 let function = Function::native("f (file.py:1)".to_owned());
                 ((), Function { origin, ..function })
             };
-            own(&origins.iter().map(function).collect::<Vec<_>>())
+            own(language, &origins.iter().map(function).collect::<Vec<_>>())
         };
+        let stack = |origins: &[Origin]| of(Language::Python, origins);
         let (library, app, native) = (Origin::Library, Origin::Own, Origin::Native);
         // A decoder below a handler, below a framework, below the main program.
         assert_eq!(stack(&[library, app, app, library, app]), Some(1));
         // The framework alone: the main program only started it.
         assert_eq!(stack(&[library, library, app]), None);
+        // The page that uses it, which each request begins anew.
+        assert_eq!(of(Language::Php, &[native, library, app, app]), Some(2));
         assert_eq!(stack(&[library]), None);
         // No framework at all, and what is compiled in is none.
         assert_eq!(stack(&[app, app]), Some(0));

@@ -227,7 +227,7 @@ impl Perl {
     }
 
     fn line(&mut self, stack: &[(Place, Function)]) -> Option<SourceLine> {
-        let ((statement, _), function) = shown(stack)?;
+        let ((statement, _), function) = shown(Language::Perl, stack)?;
         let number = self.line_of(*statement)?;
         self.sources.line(function, number)
     }

@@ -131,7 +131,7 @@ impl Php {
     }
 
     fn line(&mut self, stack: &[(Place, Function)]) -> Option<SourceLine> {
-        let (place, function) = shown(stack)?;
+        let (place, function) = shown(Language::Php, stack)?;
         let number = line_of(self.memory, *place)?;
         self.sources.line(function, number)
     }

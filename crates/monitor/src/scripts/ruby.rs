@@ -338,7 +338,7 @@ impl Ruby {
     }
 
     fn line(&mut self, stack: &[(Place, Function)]) -> Option<SourceLine> {
-        let (place, function) = shown(stack)?;
+        let (place, function) = shown(Language::Ruby, stack)?;
         let number = self.line_of(*place)?;
         self.sources.line(function, number)
     }

@@ -149,7 +149,7 @@ impl Watched {
             if let Some(holder) = lock.and_then(|lock| lock.holder)
                 && let Ok(Some((tid, told))) = self.interpreter.at_lock(holder)
             {
-                let at = When::at(linux::clock::monotonic_ns());
+                let at = When::of_holder(linux::clock::monotonic_ns());
                 samples.add(tid, at, told);
             }
             return;

@@ -52,9 +52,9 @@ impl Sources {
 }
 
 /// The function of a stack whose line is told: that of the application or, without one, the innermost of a script.
-pub(super) fn shown<P>(stack: &[(P, Function)]) -> Option<&(P, Function)> {
+pub(super) fn shown<P>(language: Language, stack: &[(P, Function)]) -> Option<&(P, Function)> {
     let of_script = || (stack.iter()).position(|(_, function)| !function.path.is_empty());
-    stack.get(own(stack).or_else(of_script)?)
+    stack.get(own(language, stack).or_else(of_script)?)
 }
 
 /// A line of a file as the process sees it; `None` where there is none, and where it is not what the process runs.

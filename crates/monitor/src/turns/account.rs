@@ -18,10 +18,10 @@ use super::{Located, Stacks, Traced};
 use crate::probe::calls;
 use record::ProbeCost;
 use record::{
-    Asking, Histogram, Nanos, Place, PlaceSamples, PlaceTime, PlaceTold, Stalls, TargetTurns,
-    ThreadTime, TurnAccount, TurnTail, Turns,
+    Asking, Histogram, MetTold, Nanos, Place, PlaceSamples, PlaceTime, PlaceTold, Stalls,
+    TargetTurns, ThreadLooks, ThreadTime, TurnAccount, TurnTail, Turns,
 };
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Key of the turns that any thread of their runtime may read: no thread has this number.
 const ANY_THREAD: u32 = 0;
@@ -546,6 +546,7 @@ impl<'a> Accountant<'a> {
             places: self.places(rows, &met),
             cpu_samples,
             cpu_told: self.told(turns, &waiting, stacks),
+            threads: self.thread_looks(turns),
             tasks: looks.tasks(&at_looks),
         }
     }
@@ -559,6 +560,66 @@ impl<'a> Accountant<'a> {
             samples: one.samples,
         });
         told.collect()
+    }
+
+    /// When some of the turns are open to helpers, where there are any: beginnings and ends of the stretches, by rising
+    /// time.
+    fn open_to_helpers(&self, turns: &[u32]) -> Vec<(u64, u64)> {
+        if self.helpers.tids.is_empty() {
+            return Vec::new();
+        }
+        let turns = turns.iter().map(|&index| self.turn(index));
+        joined(turns.map(|turn| (turn.read, turn.end)).collect())
+    }
+
+    /// Where the threads that had a turn were whenever all were looked at.
+    fn thread_looks(&self, turns: &[u32]) -> Option<ThreadLooks> {
+        let own =
+            |one: &&Located| target_of(self.traced, self.threads, one.tid) == Some(self.target);
+        let looks = self.threads.met_with_all.iter().filter(own);
+        let looks = looks.filter(|one| one.at_ns >= self.traced.begin_ns);
+        let chosen: HashSet<u32> = turns.iter().copied().collect();
+        // All threads of a process are looked at at once, those of others a little later.
+        let mut moments: HashMap<u32, BTreeSet<u64>> = HashMap::new();
+        let times = self.open_to_helpers(turns);
+        let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+        for one in looks {
+            let process = self.threads.tgid.get(&one.tid).copied();
+            let moments = moments.entry(process.unwrap_or_default()).or_default();
+            moments.insert(one.at_ns);
+            let pieces = self
+                .scene
+                .pieces
+                .get(&one.tid)
+                .map_or(&[][..], Vec::as_slice);
+            let Some(piece) = overlapping(pieces, one.at_ns, one.at_ns + 1).first() else {
+                continue;
+            };
+            let owner = piece.owner;
+            let has = chosen.contains(&owner) && self.turn(owner).times().contains(&one.at_ns);
+            let helps = self.helpers.works(one.tid, piece) && open_at(&times, one.at_ns);
+            if has || helps {
+                *sums.entry(one.stack).or_default() += one.count;
+            }
+        }
+        let moments = moments.into_values().max_by_key(BTreeSet::len)?;
+        let mut open = Lines::default();
+        for &index in turns {
+            let times = self.turn(index).times();
+            open.add(ANY_THREAD, times.start, times.end);
+        }
+        open.sort();
+        let mut met: Vec<MetTold> = sums
+            .into_iter()
+            .map(|(told, looks)| MetTold { told, looks })
+            .collect();
+        met.sort_by_key(|one| (std::cmp::Reverse(one.looks), one.told));
+        let open = moments.iter().map(|at_ns| open.open(ANY_THREAD, *at_ns));
+        Some(ThreadLooks {
+            open: open.sum(),
+            met,
+        })
+        .filter(|looks| !looks.met.is_empty())
     }
 
     /// What runtimes told of threads that ran, whatever for.
@@ -753,9 +814,8 @@ impl<'a> Accountant<'a> {
 
     /// What threads ran while turns were with them or waited for them.
     fn samples(&self, turns: &[u32], waiting: &Waiting, samples: &[Located]) -> Vec<PlaceSamples> {
-        let chosen: std::collections::HashSet<u32> = turns.iter().copied().collect();
-        let times = self.helpers.tids.first().map(|_| open_times(self, turns));
-        let times = times.unwrap_or_default();
+        let chosen: HashSet<u32> = turns.iter().copied().collect();
+        let times = self.open_to_helpers(turns);
         let mut sums: BTreeMap<(Place, u32), u64> = BTreeMap::new();
         for sample in samples {
             // What came and went within the trace is no member of its target.
@@ -860,12 +920,6 @@ fn idle_share(time: &ThreadTime) -> f64 {
     let places = time.account.places.iter();
     let idle = places.filter(|place| place.place == Place::Idle);
     idle.map(|place| place.total_ns).sum::<u64>() as f64 / time.account.total_ns.max(1) as f64
-}
-
-/// When some of the turns are open: beginnings and ends of the stretches, by rising time.
-fn open_times(accountant: &Accountant<'_>, turns: &[u32]) -> Vec<(u64, u64)> {
-    let turns = turns.iter().map(|&index| accountant.turn(index));
-    joined(turns.map(|turn| (turn.read, turn.end)).collect())
 }
 
 /// Stretches that overlap or touch as one, by rising time.

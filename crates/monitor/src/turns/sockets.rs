@@ -71,6 +71,13 @@ pub(super) struct Turn {
     before_pause: Option<(u64, u64)>,
 }
 
+impl Turn {
+    /// From its first byte's arrival to its last write.
+    pub fn times(&self) -> std::ops::Range<u64> {
+        self.arrived..self.end
+    }
+}
+
 /// What a turn begins with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Start {
@@ -157,6 +164,9 @@ pub(super) struct Sockets {
     /// By rising time.
     pub ops: Vec<Op>,
     pub loose: Vec<Loose>,
+    /// What a thread took off a connection that is not a turn's after the first answer: of several questions that went
+    /// out before. When they were asked is not known, and told as 0.
+    pub unasked: Vec<Loose>,
     /// Every connection to an upstream; [`Shared::is_shared`] tells which are.
     pub shared: HashMap<u64, Shared>,
     pub connections: Vec<Connection>,
@@ -790,10 +800,13 @@ impl Walk<'_> {
         }
         let begun = self.upstream(event).turn;
         let open = self.is_open(begun);
+        let green = self.traced.green.contains(&event.tgid);
         let upstream = self.upstream(event);
         // More of the same request, or the first of what the connection was opened for: whoever began it. A loop that
-        // is told that it may write is by then at somebody else's.
-        let more = upstream.asked.is_some() && begun != NONE;
+        // is told that it may write is by then at somebody else's. Of a request that has been answered there is no more,
+        // nor does another thread go on with it: what nobody answers (a wake-up, a log) is a question of each.
+        let same = upstream.asker == event.tid || green;
+        let more = upstream.asked.is_some() && open && same;
         let first = upstream.opened && open;
         let peer = upstream.peer;
         let turn = match more || first {
@@ -801,13 +814,16 @@ impl Walk<'_> {
             false if self.is_anyones(event, served, peer) => NONE,
             false => served,
         };
+        if !more && begun != NONE {
+            self.no_longer_open(begun, event.sk);
+        }
         if turn != NONE && !more {
             self.open.entry(turn).or_default().push((event.sk, peer));
         }
         let upstream = self.upstream(event);
         upstream.opened = false;
         upstream.turn = turn;
-        if upstream.asked.is_none() {
+        if upstream.asked.is_none() || !more {
             upstream.asked = Some(event.at_ns);
             upstream.asker = event.tid;
             let early = upstream
@@ -886,6 +902,20 @@ impl Walk<'_> {
         }
         if turn == NONE {
             self.sockets.loose.extend(exchange);
+            let name = self
+                .named_at(event)
+                .map(|name| &self.sockets.peers[name as usize]);
+            // Whoever wakes a loop of its own process over a nameless pair brings it no answer.
+            let named = name.is_some_and(|name| name != UNNAMED);
+            let more = (exchange.is_none() && named).then(|| Loose {
+                tid: event.tid,
+                target,
+                peer,
+                asked: 0,
+                arrived: arrived.unwrap_or(event.at_ns),
+                read: event.at_ns,
+            });
+            self.sockets.unasked.extend(more);
             self.serving(event.tid).active = NONE;
             self.op(
                 event,

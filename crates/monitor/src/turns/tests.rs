@@ -738,6 +738,56 @@ fn who_waits_for_a_reactor_of_its_own_server_waits_for_what_that_one_asked() {
     assert_eq!(time_at(&target, Place::Blocked), 1_970 - 60);
 }
 
+/// The same, by a thread whose runtime tells; `says`: it has told the reactor over a connection that nobody answers.
+fn asked_by_a_told_thread(says: bool) -> TargetTurns {
+    let mut tape = asked_by_a_library(true);
+    if says {
+        tape.ask(1_090, SERVER, 501);
+    }
+    tape.events.sort_by_key(|event| event.at_ns);
+    let waits = told("cpython", ToldState::Signal, "Future.result");
+    tape.stacks.told.add(SERVER, When::of_holder(500), waits);
+    tape.account()
+}
+
+#[test]
+fn who_has_told_a_reactor_to_ask_waits_for_what_that_one_asked() {
+    let peer = "10.0.0.1:500";
+    let target = asked_by_a_told_thread(true);
+    assert_eq!(at(&target, Place::Upstream, peer, ""), 1_850);
+    assert_eq!(at(&target, Place::UpstreamUnread, peer, ""), 90);
+    // Else it may have waited for the lock of the interpreter, which the reactor had.
+    let target = asked_by_a_told_thread(false);
+    assert_eq!(time_at(&target, Place::Upstream), 0);
+    assert_eq!(time_at(&target, Place::Blocked), 1_970);
+}
+
+#[test]
+fn what_nobody_answers_is_a_question_of_each() {
+    let (one, other, by, wakes) = (SERVER + 1, SERVER + 2, SERVER + 3, 500);
+    let mut tape = Tape::default();
+    for (tid, sk) in [(one, 1), (other, 2)] {
+        tape.off(10, tid, "read", INTERRUPTIBLE, Class::Client);
+        tape.arrive(1_000, sk);
+        tape.wake(1_000, tid, FOREIGN, "sendto");
+        tape.on(1_000, tid, 0);
+        tape.read(1_000, tid, sk);
+    }
+    // Both wake the same thread through one connection, and wait for its signal.
+    for tid in [one, other] {
+        tape.ask(1_100, tid, wakes);
+        tape.off(1_100, tid, "futex", INTERRUPTIBLE, Class::None);
+    }
+    for (tid, sk, end) in [(other, 2, 3_100), (one, 1, 5_100)] {
+        tape.wake(end, tid, by, "futex");
+        tape.on(end, tid, 0);
+        tape.write(end + 100, tid, sk);
+    }
+    let target = tape.account();
+    assert_eq!(time_at(&target, Place::Blocked), 2_000 + 4_000);
+    assert_eq!(time_at(&target, Place::Hidden), 0);
+}
+
 /// A thread waits for another one, which sleeps, reads a file and signals; `other` is with a request of its own then.
 fn until_signalled(other: bool) -> TargetTurns {
     let (one, by) = (SERVER + 2, SERVER + 3);
@@ -2486,6 +2536,31 @@ fn shares_of_what_was_told_add_up_whatever_was_told() {
 }
 
 #[test]
+fn looks_at_all_threads_meet_those_with_a_turn_as_long_as_they_have_it() {
+    let (mut tape, waits) = waits_of(&[50_000; 30]);
+    let mut add = |tid: u32, when: When, function: &str| {
+        let told = told("cpython", ToldState::Running, function);
+        tape.stacks.told.add(tid, when, told);
+    };
+    for (from, to) in &waits {
+        add(SERVER, When::at(from - 20), "read");
+        add(SERVER, When::at(from + 30_000), "wait");
+        // Between two requests, and of a thread that serves none.
+        add(SERVER, When::at(to + 500), "rest");
+        add(SERVER + 7, When::at(from + 30_000), "tick");
+        // Who has a lock is looked at more often than others.
+        add(SERVER, When::of_holder(from + 20_000), "hold");
+    }
+    let (traced, stacks) = tape.traced();
+    let turns = traced.account(&stacks);
+    let threads = turns.targets[0].account.threads.as_ref().unwrap();
+    assert_eq!(threads.open, 60);
+    let met = threads.met.iter();
+    let met = met.map(|one| (turns.told[one.told as usize].frames[0].as_str(), one.looks));
+    assert_eq!(met.collect::<Vec<_>>(), [("read", 30), ("wait", 30)]);
+}
+
+#[test]
 fn a_thread_that_the_dump_itself_stops_waits_for_nothing() {
     let (mut tape, waits) = waits_of(&[50_000; 30]);
     for (from, _) in &waits {
@@ -2517,6 +2592,7 @@ fn a_dump_is_of_the_time_in_which_its_maker_ran() {
         from_ns: from + 5,
         to_ns: waits[2].1,
         by: stopper,
+        all: true,
     };
     for _ in 0..2 {
         tape.stacks

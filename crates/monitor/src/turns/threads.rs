@@ -197,6 +197,8 @@ pub(super) struct Threads {
     pub tgid: HashMap<u32, u32>,
     /// Samples of threads by time, by thread and time.
     pub met: Vec<Located>,
+    /// Those of them that looked at all threads at once: how often one is met so is how long it is there.
+    pub met_with_all: Vec<Located>,
 }
 
 struct Open {

@@ -40,15 +40,26 @@ pub struct When {
     pub to_ns: u64,
     /// The thread that stopped them and looked, in the longest stretch that it ran there; 0 for nobody.
     pub by: u32,
+    /// All threads were looked at, and not just the one that has a lock, which runs more often than others.
+    pub all: bool,
 }
 
 impl When {
-    /// At just this time.
+    /// At just this time, of all threads.
     pub fn at(at_ns: u64) -> Self {
         Self {
             from_ns: at_ns,
             to_ns: at_ns,
             by: 0,
+            all: true,
+        }
+    }
+
+    /// The same, of the one that has a lock.
+    pub fn of_holder(at_ns: u64) -> Self {
+        Self {
+            all: false,
+            ..Self::at(at_ns)
         }
     }
 }
@@ -95,18 +106,23 @@ impl Threads {
     pub(super) fn meet(&mut self, samples: &TimeSamples) {
         let mut known: Option<(When, u64)> = None;
         let mut met: Vec<Located> = Vec::with_capacity(samples.at.len());
+        self.met_with_all.clear();
         for one in &samples.at {
             let at_ns = match known {
                 Some((when, at_ns)) if when == one.when => at_ns,
                 _ => self.looked_at(one.when),
             };
             known = Some((one.when, at_ns));
-            met.push(Located {
+            let one_met = Located {
                 tid: one.tid,
                 at_ns,
                 stack: one.told,
                 count: 1,
-            });
+            };
+            met.push(one_met);
+            if one.when.all {
+                self.met_with_all.push(one_met);
+            }
         }
         met.sort_by_key(|one| (one.tid, one.at_ns));
         for (tid, spans) in &mut self.spans {

@@ -57,6 +57,8 @@ const ALWAYS_TAKEN: u64 = 4_096;
 
 /// Threads through whose hands an answer goes at most: who reads it, who makes something of it, who waits for that.
 const MOST_HANDS: usize = 3;
+/// So long before it waits for the answer a thread has asked at most, or told another to, ns.
+const ASKED_BEFORE_NS: u64 = 250_000;
 /// A poll that begins this long after data came, ns, has looked at its socket since.
 const SURELY_SEEN_NS: u64 = 50_000;
 
@@ -233,7 +235,7 @@ impl<'a> Scene<'a> {
             }
         }
         let mut brought: HashMap<u32, Vec<Loose>> = HashMap::new();
-        for one in &sockets.loose {
+        for one in sockets.loose.iter().chain(&sockets.unasked) {
             brought.entry(one.tid).or_default().push(*one);
         }
         for exchanges in brought.values_mut() {
@@ -501,10 +503,20 @@ impl<'a> Scene<'a> {
         !self.told.contains(&tid) && !self.green.contains(&tid)
     }
 
-    /// A wait in a futex of such a thread.
+    /// Whether a thread has just asked something, or told another one to: what it waits for now is the answer.
+    fn has_asked(&self, tid: u32, piece: &Piece) -> bool {
+        let since = piece.from.saturating_sub(ASKED_BEFORE_NS);
+        let asks =
+            |op: &Op| op.tid == tid && op.act == Act::Ask && (since..piece.from).contains(&op.at);
+        let its_own = self.sockets.turns.get(piece.owner as usize);
+        its_own.is_some_and(|_| self.ops_of(piece.owner).any(asks))
+    }
+
+    /// A wait in a futex whose end tells what it was for. A thread whose runtime tells may wait for a lock of all of
+    /// them that another one had meanwhile.
     fn in_futex(&self, tid: u32, piece: &Piece) -> Option<Wait> {
         let wait = waited(piece).filter(|wait| wait.kind == WaitKind::Futex);
-        wait.filter(|_| self.is_plain(tid))
+        wait.filter(|_| self.is_plain(tid) || self.has_asked(tid, piece))
     }
 
     /// The exchange whose answer ended a thread's wait in a futex: a thread that serves no request read it and then
@@ -513,7 +525,8 @@ impl<'a> Scene<'a> {
         if self.brought.is_empty() {
             return None;
         }
-        let (mut by, mut at) = (self.in_futex(tid, piece)?.by, piece.to);
+        let wait = self.in_futex(tid, piece)?;
+        let (mut by, mut at) = (wait.by, piece.to);
         for _ in 0..MOST_HANDS {
             let pieces = self.pieces.get(&by)?;
             let before = &pieces[..pieces.partition_point(|piece| piece.from < at)];
@@ -539,7 +552,7 @@ impl<'a> Scene<'a> {
         give: &mut dyn FnMut(Row, u64, u64),
     ) {
         let by = self.in_futex(tid, piece).map(|wait| wait.by);
-        let by = by.filter(|by| *by != tid && self.is_plain(*by));
+        let by = by.filter(|by| *by != tid && !self.green.contains(by));
         let mut at = from;
         for piece in by.map_or(&[][..], |by| self.pieces_of(by, from, to)) {
             let (begin, end) = (piece.from.max(at), piece.to.min(to));

@@ -195,7 +195,7 @@ impl Python {
     }
 
     fn line(&mut self, stack: &[(Place, Function)]) -> Option<SourceLine> {
-        let (place, function) = shown(stack)?;
+        let (place, function) = shown(Language::Python, stack)?;
         let number = line_of(self.memory, self.layout, *place)?;
         self.sources.line(function, number)
     }
