@@ -220,7 +220,7 @@ fn show_ledger(diagnosis: &Diagnosis) {
             "    {name}: {} ({:.1} {})",
             account.of, account.total, account.unit
         );
-        if let Some(branch) = &account.branch {
+        for branch in &account.branches {
             println!("      {}", branch.words());
         }
         for row in &account.rows {

@@ -280,6 +280,10 @@ pub(crate) fn rank(
             if let Some(price) = price(&findings, catalogue) {
                 first.remedy = format!("{} {price}", sentence(&first.remedy));
             }
+            let requests = ledger.as_ref().and_then(|l| l.latency.as_ref());
+            first
+                .why
+                .push_str(&requests.map_or(String::new(), for_whom));
             let tail = ledger.as_ref().and_then(long_tail);
             first.why.push_str(tail.as_deref().unwrap_or_default());
             let full = account.is_some_and(|a| a.basis == Basis::Cpu);
@@ -492,9 +496,9 @@ fn mostly_asked(ledger: Option<&Ledger>) -> String {
 
 /// The function that most of an account is for, as a sentence.
 fn for_whom(account: &Account) -> String {
-    let branch = account.branch.as_ref();
+    let branch = account.branches.first();
     branch.map_or(String::new(), |branch| {
-        format!(" Of all, {}.", branch.words())
+        format!(" Of {}, {}.", account.of, branch.words())
     })
 }
 

@@ -68,6 +68,8 @@ impl Below {
         Some(Branch {
             function: function.clone(),
             callers: one.callers.clone(),
+            server: String::new(),
+            line: String::new(),
             share: one.samples as f64 / self.samples as f64,
         })
     }

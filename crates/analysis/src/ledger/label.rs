@@ -1,6 +1,6 @@
 //! Labels: which rows a cause explains, what it can gain at most, and which account decides.
 
-use super::latency::BEHIND;
+use super::latency::{BEHIND, way_from};
 use super::types::{Account, Basis, Ledger, Row};
 use crate::diagnosis::{Catalogue, Cause, Explains, Finding, Station};
 
@@ -109,9 +109,11 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
     if cause.rows.is_empty() {
         return None;
     }
-    // A constant of the front's own way is no wait that a server behind has at another.
+    // A constant of the front's own way, as that to a server behind is, is no wait that such a server has at another.
     let own = cause.explains == Explains::Quantum && target == front;
-    let is_named = |r: &Row| cause.rows.contains(&r.kind) && (!own || r.server.is_empty());
+    let way = way_from(target);
+    let its_own = |r: &Row| r.server.is_empty() || r.label.starts_with(&way);
+    let is_named = |r: &Row| cause.rows.contains(&r.kind) && (!own || its_own(r));
     let named = |account: &Account| account.share_of(is_named);
     // Where nothing has its name, it may be in what has none.
     let share = |account: &Account| match named(account) {

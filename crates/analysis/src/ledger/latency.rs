@@ -5,6 +5,7 @@
 //! server's own account, however many servers stand behind each other.
 
 use super::cpu::{CpuRow, cpu_rows};
+use super::forks;
 use super::tasks::TaskCase;
 use super::told;
 use super::types::{Account, Basis, Row};
@@ -294,6 +295,12 @@ impl LatencyCase<'_> {
             None => {}
         }
         let total = total_ns(&parts);
+        let looks = account.threads.as_ref();
+        let mut branches =
+            looks.map_or_else(Vec::new, |looks| forks::branches(looks, &self.turns.told));
+        for branch in &mut branches {
+            branch.share *= server_ns / total;
+        }
         let mean_ns = total / n;
         let sampled = match shared {
             // All of them were counted.
@@ -320,7 +327,7 @@ impl LatencyCase<'_> {
             requests: concurrency,
             rows: self.rows(parts, n, concurrency),
             basis: Basis::Requests,
-            branch: None,
+            branches,
             asked: Vec::new(),
         })
     }
@@ -374,7 +381,7 @@ impl LatencyCase<'_> {
             requests: None,
             rows: self.rows(parts, turns.account.turns as f64, None),
             basis: Basis::Threads,
-            branch: None,
+            branches: Vec::new(),
             asked: Vec::new(),
         })
     }
@@ -709,7 +716,7 @@ impl LatencyCase<'_> {
         if filled < 1.0 {
             parts.push(Part {
                 kind: "path".to_owned(),
-                label: format!("between {} and {}", turns.target, named(server)),
+                label: way_from(&turns.target) + &named(server),
                 place: address.to_owned(),
                 own: false,
                 ran: false,
@@ -1137,6 +1144,11 @@ pub(super) fn mostly(rows: &[CpuRow]) -> String {
     let at = first.filter(|place| !place.is_empty());
     format!("mostly {}", largest.join(", "))
         + &at.map_or(String::new(), |place| format!("; the first at {place}"))
+}
+
+/// How the label of the part begins that is on the way from a server to one behind it.
+pub(super) fn way_from(target: &str) -> String {
+    format!("between {target} and ")
 }
 
 /// `postgres`, or the target's name where the program is of no known kind.

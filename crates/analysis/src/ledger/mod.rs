@@ -11,6 +11,7 @@ mod asked;
 mod beside;
 mod branch;
 mod cpu;
+mod forks;
 mod label;
 mod latency;
 mod need;
@@ -99,7 +100,6 @@ pub(crate) fn ledger(case: &LedgerCase<'_>) -> Option<Ledger> {
     if ledger.latency.is_some() {
         ledger.tail = latency(front, Which::Tail, &mut ledger.not_visible);
     }
-    ledger.rate = limiting(&ledger.cpu, front, ledger.latency.as_ref());
     for target in behind {
         let latency = latency(target, Which::All, &mut ledger.not_visible);
         ledger.servers.push(ServerLedger {
@@ -108,6 +108,10 @@ pub(crate) fn ledger(case: &LedgerCase<'_>) -> Option<Ledger> {
             latency,
         });
     }
+    if let Some(latency) = &mut ledger.latency {
+        forks::of_behind(latency, &ledger.servers);
+    }
+    ledger.rate = limiting(&ledger.cpu, front, ledger.latency.as_ref());
     ledger.not_visible.sort();
     ledger.not_visible.dedup();
     ledger.not_visible.extend(case.untold());
@@ -137,6 +141,12 @@ pub(crate) fn is_in_pool(examination: &Examination, place: &record::PlaceTime) -
 /// Whether a request's thread waits at a place for a lock that only one holds.
 pub(crate) fn is_at_mutex(examination: &Examination, place: &record::PlaceTime) -> bool {
     LatencyCase::of(examination).is_some_and(|case| case.at_mutex(place))
+}
+
+/// The share of the time of a target's requests in which their threads open connections to others or end them; `None`
+/// where no runtime told their functions.
+pub(crate) fn opening_share(turns: &record::TargetTurns, told: &[record::Told]) -> Option<f64> {
+    forks::opening_share(turns.account.threads.as_ref()?, told)
 }
 
 /// Whether a limiter of a rate holds a request back at a place.

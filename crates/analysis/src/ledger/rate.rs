@@ -96,15 +96,17 @@ pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<Account, String> {
         Scope::Cores { .. } | Scope::Thread(_) => 1.0,
     };
     let mut account = scope.account(case, &parts, (samples, seen));
-    account.branch = branch.map(|branch| Branch {
-        share: branch.share * scope.part(seen),
-        ..branch
-    });
     // A row that is all of it has its callers.
     let shares = account.rows.iter().map(|row| row.share);
     let largest = shares.reduce(f64::max).unwrap_or_default();
-    let is_row = |branch: &mut Branch| largest >= NEARLY * branch.share;
-    account.branch.take_if(is_row);
+    let branch = branch.map(|branch| Branch {
+        share: branch.share * scope.part(seen),
+        ..branch
+    });
+    let branches = branch.into_iter();
+    account.branches = branches
+        .filter(|branch| largest < NEARLY * branch.share)
+        .collect();
     need::measure(&mut account.rows, &case.facts.view(case.target));
     Ok(account)
 }
@@ -328,7 +330,7 @@ impl<'a> Scope<'a> {
                 Scope::Used(_) => Basis::CpuUsed,
                 Scope::Cores { .. } | Scope::Thread(_) => Basis::Cpu,
             },
-            branch: None,
+            branches: Vec::new(),
             asked: Vec::new(),
         }
     }

@@ -1343,7 +1343,7 @@ fn account(rows: &[(&str, f64, bool)]) -> Account {
         unit: "us/request".to_owned(),
         requests: None,
         rows: rows.collect(),
-        branch: None,
+        branches: Vec::new(),
         asked: Vec::new(),
     }
 }

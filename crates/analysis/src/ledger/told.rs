@@ -7,7 +7,7 @@
 use super::cpu::{CpuRow, RowRule, rules};
 use crate::diagnosis::work::works;
 use record::{PlaceTold, SourceLine, Told, ToldState};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 /// Kind of the row of an interpreter.
@@ -104,9 +104,12 @@ const AT_REST: [&str; 6] = [
     "_worker (concurrent/futures/thread.py",
 ];
 
-/// Whether a thread of a pool has nothing to do.
+/// Whether a thread of a pool has nothing to do: it waits there, and not in the application that it has called.
 pub(super) fn is_at_rest(told: &Told) -> bool {
-    is_within(told, &AT_REST)
+    let rests = |frame: &String| AT_REST.iter().any(|function| frame.contains(function));
+    let at = told.frames.iter().position(rests);
+    let called = |own: u32| at.is_some_and(|at| (own as usize) < at);
+    is_within(told, &AT_REST) && !told.own.is_some_and(called)
 }
 
 /// Parts of names of functions that wait for a lock that only one holds. Pools wait for a signal, behind no such lock;
@@ -173,6 +176,9 @@ pub(super) fn is_near_a_file(told: &Told) -> bool {
     })
 }
 
+/// Words of rows of threads that wait for what another one does, and for no lock.
+pub(super) const UNTIL_SIGNALLED: &str = "waiting until another thread signals";
+pub(super) const UNTIL_RESULT: &str = "waiting for the result of another thread";
 /// Words of the row of those.
 pub(super) const UNTIL_TRIED: &str = "asleep until a lock is tried again";
 /// A loop that tries a lock sleeps in the function that takes it, or in a helper of that.
@@ -203,6 +209,89 @@ fn names_a_lock(function: &str) -> bool {
     name.match_indices("lock").any(begins)
 }
 
+/// Words of functions that begin or end a connection, alone or with what they begin.
+const CONNECTS: [&str; 9] = [
+    "connect",
+    "reconnect",
+    "disconnect",
+    "handshake",
+    "login",
+    "logon",
+    "logout",
+    "logoff",
+    "authenticate",
+];
+const BEGINS: [&str; 7] = ["create", "get", "make", "new", "open", "establish", "close"];
+/// Words of classes of those who ask others, and of what begins and ends one of them.
+const CLIENTS: [&str; 12] = [
+    "client",
+    "connection",
+    "session",
+    "channel",
+    "producer",
+    "consumer",
+    "transport",
+    "pdo",
+    "mysqli",
+    "smtp",
+    "imap",
+    "ldap",
+];
+const ENDS: [&str; 16] = [
+    "init",
+    "construct",
+    "initialize",
+    "new",
+    "start",
+    "stop",
+    "open",
+    "close",
+    "quit",
+    "shutdown",
+    "dispose",
+    "terminate",
+    "bind",
+    "unbind",
+    "exit",
+    "destroy",
+];
+
+/// Whether a function opens a connection of a client or ends it, by its name: `KazooClient.start`, `PDO::__construct`,
+/// `SocketFactory.createConnection`, `Smtp.login`; what is asked on it is another one.
+pub(super) fn opens_or_ends(frame: &str) -> bool {
+    let name = bare(function_of(frame));
+    let (class, method) = match name.rfind(['.', ':', '#']) {
+        Some(at) => (&name[..at], &name[at + 1..]),
+        None => ("", name),
+    };
+    let words = words_in(method);
+    let has = |all: &[&str]| words.iter().any(|word| all.contains(&word.as_str()));
+    let begins = words.iter().any(|word| word == "connection") && has(&BEGINS);
+    let of_client = words_in(class)
+        .iter()
+        .any(|word| CLIENTS.contains(&word.as_str()));
+    has(&CONNECTS) || begins || of_client && words.len() == 1 && has(&ENDS)
+}
+
+/// The words that a name is made of, in small letters: of `createTcpConnection`, `create_tcp_connection`, `__init__`.
+fn words_in(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut before = ' ';
+    for letter in name.chars() {
+        let begins = !before.is_alphabetic() || letter.is_uppercase() && before.is_lowercase();
+        if letter.is_alphabetic() {
+            if begins {
+                words.push(String::new());
+            }
+            if let Some(word) = words.last_mut() {
+                word.extend(letter.to_lowercase());
+            }
+        }
+        before = letter;
+    }
+    words
+}
+
 fn is_within(told: &Told, functions: &[&str]) -> bool {
     let waits = !matches!(told.state, ToldState::Running | ToldState::Sleep);
     waits && are_within(&told.frames, functions)
@@ -226,8 +315,8 @@ pub(super) fn wait(told: &Told) -> Option<(&'static str, String)> {
         ToldState::Lock => ("lock", "waiting for a lock"),
         ToldState::Permit => ("lock", "waiting for a permit of a semaphore or pool"),
         ToldState::Signal if waits_for_made_lock(told) => ("lock", "waiting for a lock"),
-        ToldState::Signal => ("lock", "waiting until another thread signals"),
-        ToldState::Result => ("lock", "waiting for the result of another thread"),
+        ToldState::Signal => ("lock", UNTIL_SIGNALLED),
+        ToldState::Result => ("lock", UNTIL_RESULT),
         ToldState::Sleep if tries_a_lock(told) => ("lock", UNTIL_TRIED),
         ToldState::Sleep => ("sleep", "asleep"),
     };
@@ -342,7 +431,7 @@ struct Looks<'a> {
 }
 
 /// A line of a script: the file as its functions have it, and the line.
-type Line<'a> = (&'a str, &'a SourceLine);
+pub(super) type Line<'a> = (&'a str, &'a SourceLine);
 
 impl Looks<'_> {
     /// `part` of the interpreter's row.
@@ -400,19 +489,41 @@ fn add(text: &mut String, more: &str) {
 }
 
 /// The line of a script that a thread is at.
-fn at_line(told: &Told) -> Option<Line<'_>> {
+pub(super) fn at_line(told: &Told) -> Option<Line<'_>> {
     let line = told.line.as_ref()?;
     let own = told.own.map(|own| own as usize);
     let frame = told
         .frames
         .get(own.or_else(|| told.innermost_of_script())?)?;
-    let (_, place) = frame.trim_end_matches(')').split_once(" (")?;
-    let file = place.rsplit_once(':').map_or(place, |(file, _)| file);
-    Some((file, line))
+    Some((file_of(frame)?, line))
+}
+
+/// `shop.py` of `total (shop.py:41)`.
+fn file_of(frame: &str) -> Option<&str> {
+    let (_, place) = frame.trim_end_matches(')').rsplit_once(" (")?;
+    Some(place.rsplit_once(':').map_or(place, |(file, _)| file))
+}
+
+/// The file of the application's own function that a thread is in, where the runtime tells it from libraries.
+pub(super) fn own_file(told: &Told) -> Option<&str> {
+    file_of(told.frames.get(told.own? as usize)?)
+}
+
+/// Whether a function is the application's own: of one of its files, or, where the runtime tells no files, of no
+/// library of the runtime's.
+pub(super) fn is_own(told: &Told, frame: &str, files: &BTreeSet<&str>) -> bool {
+    match told.innermost_of_script() {
+        Some(_) => file_of(frame).is_some_and(|file| files.contains(file)),
+        None => !is_of_runtime(frame),
+    }
+}
+
+fn is_of_runtime(frame: &str) -> bool {
+    LIBRARIES.iter().any(|library| frame.starts_with(library))
 }
 
 /// `shop.py:47: total += price(item)`, without the text where that is not known.
-fn words_of((file, line): Line<'_>) -> String {
+pub(super) fn words_of((file, line): Line<'_>) -> String {
     match line.text.as_str() {
         "" => format!("{file}:{}", line.number),
         text => format!("{file}:{}: {text}", line.number),
@@ -441,9 +552,8 @@ fn own_function(told: &Told) -> Option<&str> {
 
 /// Functions that are none of a runtime's own library, the innermost first.
 fn own_frames(told: &Told) -> impl Iterator<Item = &String> {
-    let of_library = |frame: &&String| LIBRARIES.iter().any(|l| frame.starts_with(l));
     let frames = told.frames.iter();
-    frames.filter(move |frame| !of_library(frame))
+    frames.filter(|frame| !is_of_runtime(frame))
 }
 
 /// `Pool.getConnection` of `com.example.db.Pool.getConnection`; what is no such path stays as it is.
@@ -495,6 +605,35 @@ mod tests {
             !waits(ToldState::Signal, &far),
             "what asked for it further out says nothing"
         );
+    }
+
+    #[test]
+    fn what_begins_or_ends_a_connection_is_known_by_its_name() {
+        for frame in [
+            "KazooClient.start (kazoo/client.py:619)",
+            "KazooClient.stop (kazoo/client.py:668)",
+            "create_tcp_connection (kazoo/handlers/utils.py:191)",
+            "PDO::__construct",
+            "PgConnection#initialize (pg/connection.rb:9)",
+            "org.postgresql.Driver.connect",
+            "java.sql.DriverManager.getConnection",
+            "SMTP.login (smtplib.py:684)",
+            "mysqli_connect",
+        ] {
+            assert!(opens_or_ends(frame), "{frame}");
+        }
+        for frame in [
+            "KazooClient.get (kazoo/client.py:1142)",
+            "Connection.execute (sqlalchemy/engine/base.py:1385)",
+            "Session.get (requests/sessions.py:593)",
+            "open (io.py:1)",
+            "Thread.start (threading.py:938)",
+            "File.close",
+            "isConnected",
+            "PDO::prepare",
+        ] {
+            assert!(!opens_or_ends(frame), "{frame}");
+        }
     }
 
     #[test]

@@ -50,10 +50,11 @@ pub struct Account {
     /// Whose time it divides, for scripts.
     #[serde(default)]
     pub basis: Basis,
-    /// Of an account of CPU: the function below which most of it is, whatever runs there; absent where no such
-    /// function has a name, or it is a row by itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub branch: Option<Branch>,
+    /// Below which functions the time is, whatever is done or waited for there. Of an account of CPU the one that has
+    /// most of it, where it has a name and is no row by itself; of an account of requests where the calls of the
+    /// application part, largest first, by looks at threads whose runtime tells their functions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub branches: Vec<Branch>,
     /// Of an account of requests: what they ask of servers behind, what is waited for longest first; at most five.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<Asked>,
@@ -86,17 +87,29 @@ pub struct Branch {
     pub function: String,
     /// Who calls it, the nearest first.
     pub callers: Vec<String>,
+    /// The server behind that it is of; empty for the account's own.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub server: String,
+    /// The line of the application that it is called at: `shop.py:47: total += price(item)`; empty where that is not
+    /// known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub line: String,
     /// Share of the account's total, 0 to 1.
     pub share: f64,
 }
 
 impl Branch {
-    /// In words: `66 % is below draw < render < handle`.
+    /// In words: `66 % is below draw < render < handle; at page.py:12: draw(rows)`.
     pub fn words(&self) -> String {
         let names = std::iter::once(&self.function).chain(&self.callers);
         let names: Vec<&str> = names.map(String::as_str).collect();
         let share = crate::words::percent(self.share);
-        format!("{share} is below {}", names.join(" < "))
+        let said = |how: &str, what: &str| match what {
+            "" => String::new(),
+            what => format!("{how}{what}"),
+        };
+        let (server, line) = (said(" in ", &self.server), said("; at ", &self.line));
+        format!("{share} is below {}{server}{line}", names.join(" < "))
     }
 }
 
@@ -222,9 +235,15 @@ impl Account {
 }
 
 impl Row {
-    /// A wait for a lock, or for what another thread of the server signals: no stack told which.
+    /// A wait for what another thread of the server signals, or that may be one: no stack told which.
     pub(crate) fn may_be_signalled(&self) -> bool {
-        self.label.contains(super::latency::LOCK_OR_CONDITION)
+        use super::{latency, told};
+        let words = [
+            latency::LOCK_OR_CONDITION,
+            told::UNTIL_SIGNALLED,
+            told::UNTIL_RESULT,
+        ];
+        words.iter().any(|words| self.label.contains(words))
     }
 
     /// A request waits for what takes no CPU of its server: a lock, a timer, a message, a server behind, its client.

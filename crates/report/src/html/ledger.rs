@@ -2,7 +2,7 @@
 //! place.
 
 use crate::number::{Number, Source, Unit};
-use analysis::{Account, Asked, Branch, Ledger, Row};
+use analysis::{Account, Asked, Basis, Branch, Ledger, Row};
 use serde::Serialize;
 
 /// Narrower segments carry no label, as a share of the bar.
@@ -19,8 +19,8 @@ pub struct AccountView {
     total: Option<Number>,
     unit: String,
     requests: Option<Number>,
-    /// What most of it is below.
-    branch: Option<String>,
+    /// What it is below, one sentence each.
+    branches: Vec<String>,
     /// What it asks of the servers behind, one sentence each.
     asked: Vec<String>,
     rows: Vec<RowView>,
@@ -61,7 +61,9 @@ fn view(name: &str, account: &Account, at: &str, source: &Source) -> AccountView
         view
     });
     // The account of a rate may be that of the latency once more.
-    let asked = account.asked.iter().filter(|_| at.ends_with("latency"));
+    let again = at.ends_with("rate") && account.basis == Basis::Requests;
+    let branches = account.branches.iter().filter(|_| !again);
+    let asked = account.asked.iter().filter(|_| !again);
     AccountView {
         name: name.to_owned(),
         of: account.of.clone(),
@@ -69,7 +71,7 @@ fn view(name: &str, account: &Account, at: &str, source: &Source) -> AccountView
         unit: account.unit.clone(),
         requests: source.number(&format!("{at}/requests"), Unit::Plain),
         rows: rows.collect(),
-        branch: account.branch.as_ref().map(Branch::words),
+        branches: branches.map(Branch::words).collect(),
         asked: asked.map(Asked::words).collect(),
         at: at.to_owned(),
     }

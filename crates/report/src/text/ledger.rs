@@ -2,14 +2,15 @@
 
 use super::style::Style;
 use super::wrap::{WIDTH, wrapped};
-use analysis::{Account, Ledger, Row};
+use analysis::{Account, Basis, Ledger, Row};
 
 /// Rows below this share say nothing in an account of another server.
 const SMALL: f64 = 0.05;
+/// Branches, and questions to the servers behind, that are told of an account.
+const BRANCHES_SHOWN: usize = 3;
+const ASKED_SHOWN: usize = 3;
 /// Gaps that are told.
 const GAPS_SHOWN: usize = 4;
-/// Questions to the servers behind that are told of an account.
-const ASKED_SHOWN: usize = 3;
 
 /// All accounts; empty without one.
 pub(super) fn ledger(ledger: Option<&Ledger>, style: Style) -> String {
@@ -23,10 +24,21 @@ pub(super) fn ledger(ledger: Option<&Ledger>, style: Style) -> String {
         } else {
             0.0
         };
-        text += &table(&name, account, least, style);
         // The account of a rate may be that of the latency once more.
-        let asked = account.asked.iter().filter(|_| at.ends_with("latency"));
-        for asked in asked.take(ASKED_SHOWN) {
+        let again = at.ends_with("rate") && account.basis == Basis::Requests;
+        text += &head(&name, account, style);
+        for branch in account
+            .branches
+            .iter()
+            .filter(|_| !again)
+            .take(BRANCHES_SHOWN)
+        {
+            text += &wrapped("  ", &branch.words(), 4);
+        }
+        for row in account.rows.iter().filter(|r| r.share >= least) {
+            text += &line(row);
+        }
+        for asked in account.asked.iter().filter(|_| !again).take(ASKED_SHOWN) {
             text += &wrapped("  ", &asked.words(), 4);
         }
     }
@@ -36,7 +48,7 @@ pub(super) fn ledger(ledger: Option<&Ledger>, style: Style) -> String {
     text
 }
 
-fn table(name: &str, account: &Account, from: f64, style: Style) -> String {
+fn head(name: &str, account: &Account, style: Style) -> String {
     let requests = account
         .requests
         .filter(|_| account.unit != "requests")
@@ -44,14 +56,7 @@ fn table(name: &str, account: &Account, from: f64, style: Style) -> String {
         .unwrap_or_default();
     let total = format!("{} {}", number(account.total), account.unit);
     let head = format!("{name}: {}, {total}{requests}", account.of);
-    let mut text = format!("{}\n", style.heading(&head));
-    if let Some(branch) = &account.branch {
-        text += &wrapped("  ", &branch.words(), 4);
-    }
-    for row in account.rows.iter().filter(|r| r.share >= from) {
-        text += &line(row);
-    }
-    text
+    format!("{}\n", style.heading(&head))
 }
 
 /// `  41.3 % +-2.1   26.4  sending over TCP`; who stands there only where requests are counted.

@@ -323,11 +323,13 @@ fn ledger() -> Ledger {
                 ),
                 row("idle", "idle: nothing was there to do", 0.04, ""),
             ],
-            branch: Some(Branch {
+            branches: vec![Branch {
                 function: "ngx_event_pipe".into(),
                 callers: vec!["ngx_http_upstream_process_upstream".into()],
                 share: 0.71,
-            }),
+                server: String::new(),
+                line: String::new(),
+            }],
             asked: Vec::new(),
         }),
         latency: Some(Account {
@@ -338,7 +340,13 @@ fn ledger() -> Ledger {
             unit: "us".into(),
             requests: Some(64.0),
             rows: waits.into_iter().chain([client]).collect(),
-            branch: None,
+            branches: vec![Branch {
+                function: "Cursor.execute (store.py:80)".into(),
+                callers: vec!["customers (shop.py:40)".into()],
+                server: String::new(),
+                line: "shop.py:47: row = cursor.execute(QUERY, [key])".into(),
+                share: 0.64,
+            }],
             asked: vec![Asked {
                 server: "127.0.0.1:5432 (postgres)".into(),
                 protocol: "PostgreSQL".into(),

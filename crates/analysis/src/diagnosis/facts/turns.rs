@@ -4,9 +4,11 @@
 
 use super::{Material, Sheet};
 use crate::ledger::{
-    is_at_limiter, is_at_mutex, is_in_pool, is_name_server, tries_a_file, tries_a_lock,
-    waits_for_made_lock,
+    is_at_limiter, is_at_mutex, is_in_pool, is_name_server, opening_share, tries_a_file,
+    tries_a_lock, waits_for_made_lock,
 };
+use std::collections::BTreeMap;
+
 use record::{Examination, Nanos, Place, PlaceTime, TargetTurns, Told, ToldState};
 
 const SOURCE: &str = "turns: sockets and threads, traced";
@@ -38,6 +40,8 @@ const ASKING: &str = "upstream.asking_cpu_share";
 const CPU: &str = "turn.cpu_share";
 const THREADS: &str = "turn.threads";
 const THREADS_IDLE: &str = "turn.threads_idle_share";
+const OPENING: &str = "turn.opening_share";
+const ON_THE_WAY: &str = "upstream.path_ms";
 const LONGEST: &str = "upstream.longest_turn_share";
 /// Fewer turns than this for one request are not many of which one may be the longest.
 const SEVERAL_TURNS: f64 = 2.0;
@@ -102,6 +106,27 @@ fn longest_turn(material: &Material<'_>, turns: &TargetTurns, sheet: &mut Sheet<
     );
 }
 
+/// Of the waits for the server behind that is waited for longest, what was over before its turn or after it: on the way
+/// there and back.
+fn on_the_way(material: &Material<'_>, turns: &TargetTurns, sheet: &mut Sheet<'_>) {
+    let mut waits: BTreeMap<&str, u64> = BTreeMap::new();
+    for place in &turns.account.places {
+        if place.place == Place::Upstream {
+            *waits.entry(&place.detail).or_default() += place.total_ns;
+        }
+    }
+    let longest = waits.into_iter().max_by_key(|(_, ns)| *ns);
+    let traced = longest.and_then(|(address, ns)| {
+        let target = material.target_at(address)?;
+        Some((ns, material.turns(target)?))
+    });
+    let Some((ns, theirs)) = traced.filter(|(_, theirs)| theirs.account.turns >= FEWEST) else {
+        return sheet.not_applicable(ON_THE_WAY, "no server behind was traced");
+    };
+    let way = ns.saturating_sub(theirs.account.total_ns) as f64 / 1e6;
+    sheet.known(ON_THE_WAY, way / theirs.account.turns as f64, SOURCE);
+}
+
 pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let reason = material.reason(&["turns"], "its turns were not traced");
     let traced = material.turns(&sheet.target);
@@ -114,9 +139,10 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         }
         sheet.unknown(ASKING, &reason);
         sheet.unknown(CPU, &reason);
-        for name in [THREADS, THREADS_IDLE] {
+        for name in [THREADS, THREADS_IDLE, OPENING] {
             sheet.unknown(name, &reason);
         }
+        sheet.not_applicable(ON_THE_WAY, &reason);
         for name in STALLS {
             sheet.unknown(&format!("stall.{name}"), &reason);
         }
@@ -128,6 +154,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         return;
     };
     longest_turn(material, turns, sheet);
+    on_the_way(material, turns, sheet);
     let traced = material.examination().and_then(|e| e.turns.as_ref());
     let all_told = traced.map_or(&[][..], |t| &t.told);
     own_share(turns, all_told, sheet);
@@ -214,6 +241,10 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let asking = turns.asking.map(|a| (a.cpu_ns as f64, a.of_ns as f64));
     let (among, of) = asking.unzip();
     sheet.divided(ASKING, among, of, SOURCE, "its requests took no CPU");
+    match opening_share(turns, all_told) {
+        Some(share) => sheet.known(OPENING, share, SOURCE),
+        None => sheet.not_applicable(OPENING, "no runtime told the functions of its threads"),
+    }
     stalls(turns, sheet);
     given_up(turns, traced.map_or(1, |turns| turns.sampled_one_in), sheet);
 }

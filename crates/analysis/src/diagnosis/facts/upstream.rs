@@ -288,7 +288,7 @@ fn by_length(turns: &[UpstreamStats], asked: f64, sheet: &mut Sheet<'_>) {
 enum Refused {
     /// Another transaction was in the way.
     Conflict,
-    /// What was written breaks a rule of the data: an answer that many programs ask for.
+    /// What was written breaks a rule of the data, or who asks may not see it: an answer that many programs ask for.
     Constraint,
     Other,
 }
@@ -306,6 +306,9 @@ fn meaning(refusal: &Refusal) -> (Refused, &'static str) {
         ("PostgreSQL", "53300") | ("MySQL", "1040") => (Refused::Other, "too many connections"),
         ("MySQL", "1062") => (Refused::Constraint, "duplicate"),
         ("PostgreSQL", code) if code.starts_with("23") => (Refused::Constraint, "constraint"),
+        ("PostgreSQL", "42501") | ("MySQL", "1044" | "1142" | "1143" | "1227" | "1370") => {
+            (Refused::Constraint, "not permitted")
+        }
         ("Redis", "OOM") => (Refused::Other, "no memory left"),
         ("Redis", "MOVED" | "ASK") => (Refused::Other, "another node has the key"),
         _ => (Refused::Other, ""),
