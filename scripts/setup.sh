@@ -424,6 +424,7 @@ xapian-tcpsrv                             xapian-tools
 /usr/share/java/derby.jar                 libderby-java
 /usr/share/java/zookeeper.jar             libzookeeper-java
 /usr/lib/python3/dist-packages/kazoo/*    python3-kazoo
+/usr/share/gocode/src/github.com/casbin/casbin/* golang-github-casbin-casbin-dev
 TABLE
 }
 

@@ -289,6 +289,7 @@ NEEDS = {
     "kazoo": (f"{PYTHON}/kazoo/__init__.py", "gunicorn python3-kazoo"),
     "derby": (DERBY[0], "libderby-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "iipimage": (IIPSRV, "iipimage-server libvips-tools"),
+    "casbin": (f"{GOPATH}/src/github.com/casbin/casbin/enforcer.go", "golang-go golang-github-casbin-casbin-dev"),
     "hsqldb": (HSQLDB[0], "libhsqldb-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
@@ -2866,6 +2867,19 @@ def xapian(lab, settings, own):
             str(lab.dir / "apps/xapian/app.psgi")], {"HOME": str(own), "OWN": str(own), "INDEX": str(index)}, False
 
 
+def casbin(lab, settings, own):
+    """Its packages call themselves version 2, and Debian has them at a path without it."""
+    place = lab.common(settings)["build"] / "casbin"
+    program = place / "casbin_app"
+    if not program.exists():
+        versions = place / "src/github.com/casbin/casbin"
+        versions.mkdir(parents=True)
+        (versions / "v2").symlink_to(f"{GOPATH}/src/github.com/casbin/casbin")
+        subprocess.run(["go", "build", "-o", str(program), "casbin_app.go"], cwd=lab.dir / "apps", check=True, capture_output=True,
+                       text=True, env=os.environ | {"GO111MODULE": "off", "GOPATH": f"{place}:{GOPATH}"})
+    return [str(program), str(settings["port"]), *extra(lab, settings)], {"OWN": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2917,5 +2931,6 @@ COMMANDS = {
     "mitmproxy": mitmproxy, "alertmanager": alertmanager, "hsqldb": hsqldb, "doctrine": doctrine, "pgpool": pgpool,
     "orthanc": orthanc, "smarty": smarty, "badger": go_program("badger_app.go"), "lws": c_program("lws_app.c", "websockets"),
     "twemproxy": twemproxy, "iipimage": iipimage, "derby": derby, "kazoo": kazoo, "xapian": xapian,
+    "casbin": casbin,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
