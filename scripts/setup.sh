@@ -31,7 +31,7 @@ readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnish
 # Modules of Apache that their packages would enable.
 readonly modules='auth_openidc authz_svn dav dav_svn iipsrv jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
-readonly configurations='cgit mediawiki'
+readonly configurations='cgit mediawiki phpmyadmin'
 readonly policy=/usr/sbin/policy-rc.d
 policy_is_ours=''
 # Servers and network tools live where an ordinary user's PATH may not look.
@@ -425,6 +425,8 @@ xapian-tcpsrv                             xapian-tools
 /usr/share/java/zookeeper.jar             libzookeeper-java
 /usr/lib/python3/dist-packages/kazoo/*    python3-kazoo
 /usr/share/gocode/src/github.com/casbin/casbin/* golang-github-casbin-casbin-dev
+/usr/share/phpmyadmin/index.php           phpmyadmin
+mariadb                                   mariadb-client
 TABLE
 }
 

@@ -99,6 +99,7 @@ SHOP = extensions("ctype", "mbstring", "apcu", "igbinary", "redis") + OPCACHE
 SYMFONY = extensions("ctype", "iconv", "mbstring", "posix", "tokenizer", "xml", "dom", "simplexml", "pdo", "pdo_pgsql") + OPCACHE
 LARAVEL = extensions("ctype", "iconv", "mbstring", "tokenizer", "fileinfo", "mysqlnd", "pdo", "pdo_mysql") + OPCACHE
 DOCTRINE = extensions("ctype", "iconv", "mbstring", "tokenizer", "pdo", "pdo_pgsql", "apcu") + OPCACHE
+ADMINISTRATION = extensions("ctype", "iconv", "mbstring", "tokenizer", "xml", "mysqlnd", "mysqli") + OPCACHE
 SMARTY = extensions("ctype", "mbstring", "tokenizer") + OPCACHE
 THREADS = ["--worker-class=gthread", "--threads=16", "--keep-alive=60"]
 
@@ -290,6 +291,7 @@ NEEDS = {
     "derby": (DERBY[0], "libderby-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "iipimage": (IIPSRV, "iipimage-server libvips-tools"),
     "casbin": (f"{GOPATH}/src/github.com/casbin/casbin/enforcer.go", "golang-go golang-github-casbin-casbin-dev"),
+    "phpmyadmin": ("/usr/share/phpmyadmin/index.php", "phpmyadmin php-fpm php-mysql php-mbstring php-xml mariadb-client"),
     "hsqldb": (HSQLDB[0], "libhsqldb-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
@@ -2880,6 +2882,45 @@ def casbin(lab, settings, own):
     return [str(program), str(settings["port"]), *extra(lab, settings)], {"OWN": str(own)}, False
 
 
+# Rows of each table of a hall.
+READINGS = 80_000
+
+
+def phpmyadmin(lab, settings, own):
+    """PHP processes with the packaged program and a configuration of its own, before the database that was started before."""
+    packaged, site, kept = Path("/usr/share/phpmyadmin"), own / "site", own / "sessions"
+    (site / "libraries").mkdir(parents=True)
+    for path in (*packaged.iterdir(), *(packaged / "libraries").iterdir()):
+        if path.name not in ("index.php", "libraries", "vendor_config.php"):
+            (site / path.relative_to(packaged)).symlink_to(path)
+    write(site / "libraries/vendor_config.php", replaced(
+        (packaged / "libraries/vendor_config.php").read_text(), (r"'/etc/phpmyadmin/config.inc.php'", f"'{own}/config.inc.php'")))
+    settings["index"] = write(site / "index.php", f"""<?php
+define('ROOT_PATH', '{site}/');
+require '{packaged}/index.php';
+""")
+    write(own / "config.inc.php", lab.fill("""<?php
+$cfg['blowfish_secret'] = 'open and shut and open and shut.';
+$cfg['Servers'][1] = ['host' => '127.0.0.1', 'port' => '{{mariadb.port}}', 'auth_type' => 'config', 'user' => 'truth',
+    'password' => '', 'AllowNoPassword' => true];
+$cfg['SessionSavePath'] = '{{own}}/sessions';
+$cfg['TempDir'] = '{{own}}/tmp';
+{{pma=}}
+""", settings))
+    (own / "tmp").mkdir()
+    kept.mkdir()
+    for n in range(settings.get("sessions", 0)):
+        write(kept / f"sess_{n:026}", "PMA_token|s:3:\"old\";")
+    owned(lab, own)
+    subprocess.run(["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", lab.fill("{{mariadb.port}}", settings), "-u", "truth",
+                    "truth"], check=True, capture_output=True, text=True, input="".join(
+        f"create table hall{n} (id int primary key, note varchar(80)) engine=innodb select seq id, 'open and shut' note "
+        f"from seq_1_to_{READINGS}; analyze table hall{n};\n" for n in range(settings.get("halls", 0))))
+    text = lab.fill((Path(__file__).parent / "configs/php-fpm.conf").read_text(), settings)
+    return ["php-fpm", "-F", "-n", "-y", write(own / "php-fpm.conf", text), *ADMINISTRATION, "-d", "display_errors=0", "-d",
+            lab.fill("session.gc_probability={{cleaning=0}}", settings)], {}, True
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2931,6 +2972,6 @@ COMMANDS = {
     "mitmproxy": mitmproxy, "alertmanager": alertmanager, "hsqldb": hsqldb, "doctrine": doctrine, "pgpool": pgpool,
     "orthanc": orthanc, "smarty": smarty, "badger": go_program("badger_app.go"), "lws": c_program("lws_app.c", "websockets"),
     "twemproxy": twemproxy, "iipimage": iipimage, "derby": derby, "kazoo": kazoo, "xapian": xapian,
-    "casbin": casbin,
+    "casbin": casbin, "phpmyadmin": phpmyadmin,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
