@@ -292,6 +292,7 @@ NEEDS = {
     "iipimage": (IIPSRV, "iipimage-server libvips-tools"),
     "casbin": (f"{GOPATH}/src/github.com/casbin/casbin/enforcer.go", "golang-go golang-github-casbin-casbin-dev"),
     "phpmyadmin": ("/usr/share/phpmyadmin/index.php", "phpmyadmin php-fpm php-mysql php-mbstring php-xml mariadb-client"),
+    "paho": (f"{PYTHON}/paho/mqtt/client.py", "gunicorn python3-paho-mqtt"),
     "hsqldb": (HSQLDB[0], "libhsqldb-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
@@ -2972,6 +2973,6 @@ COMMANDS = {
     "mitmproxy": mitmproxy, "alertmanager": alertmanager, "hsqldb": hsqldb, "doctrine": doctrine, "pgpool": pgpool,
     "orthanc": orthanc, "smarty": smarty, "badger": go_program("badger_app.go"), "lws": c_program("lws_app.c", "websockets"),
     "twemproxy": twemproxy, "iipimage": iipimage, "derby": derby, "kazoo": kazoo, "xapian": xapian,
-    "casbin": casbin, "phpmyadmin": phpmyadmin,
+    "casbin": casbin, "phpmyadmin": phpmyadmin, "paho": threaded("paho_app"),
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }

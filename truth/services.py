@@ -1,15 +1,16 @@
-"""Databases, caches, poolers, a bus, a coordinator and a container of servlets that the cases' front servers stand on.
+"""Databases, caches, poolers, a bus, a broker, a coordinator and a container of servlets that the cases' front servers stand on.
 
 Each is a real server on the servers' core with its data below the state's own directory. PostgreSQL and MariaDB have 20,000 rows
 in `valves`, of which `name` has no index and `id` has, and 64 counters; nothing is synced unless a case says so.
 """
 
 import shutil
+import socket
 import subprocess
 from pathlib import Path
 
 from defaults import write
-from families import GOPATH, PYTHON, go_program, reports, threaded
+from families import GOPATH, PYTHON, free_port, go_program, once_it_listens, reports, running, threaded
 
 POSTGRES = next((str(path.parent) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))), "/usr/lib/postgresql")
 TABLES = (
@@ -50,6 +51,8 @@ NEEDS = {
     "pgpool2": ("pgpool", "pgpool2"),
     "zookeeper": (ZOOKEEPER[0], "libzookeeper-java default-jdk-headless"),
     "tcpsrv": ("xapian-tcpsrv", "xapian-tools libsearch-xapian-perl"),
+    "mosquitto": ("mosquitto", "mosquitto python3-paho-mqtt"),
+    "valves": (f"{PYTHON}/paho/mqtt/client.py", "python3-paho-mqtt"),
     "plant": (f"{PYTHON}/spyne/__init__.py", "gunicorn python3-spyne"),
     "ajp": ("/usr/share/tomcat10/bin/bootstrap.jar", "tomcat10-common default-jdk-headless"),
 }
@@ -235,7 +238,43 @@ def tcpsrv(lab, settings, own):
             str(reports(lab))], {}, False
 
 
+def broker(place, port, more):
+    """The configuration of a broker that keeps what it has below a directory."""
+    return write(place / "mosquitto.conf", f"""listener {port} 127.0.0.1
+allow_anonymous true
+max_inflight_messages 0
+max_queued_messages 0
+log_dest stderr
+log_type error
+persistence true
+persistence_location {place}/
+{more}
+""")
+
+
+def mosquitto(lab, settings, own):
+    """A broker that keeps the last words of 20,000 valves, told once for all cases."""
+    made = lab.common(settings)["build"] / "mosquitto"
+    if not made.exists():
+        made.mkdir()
+        port = free_port()
+        with running(made, ["mosquitto", "-c", broker(made, port, "user root")], cwd=made):
+            once_it_listens(lambda: socket.create_connection(("127.0.0.1", port)).close())
+            subprocess.run(["/usr/bin/python3", str(lab.dir / "apps/paho_app.py"), "fill", str(port)], check=True,
+                           capture_output=True, text=True)
+    shutil.copy(made / "mosquitto.db", own)
+    shutil.chown(own / "mosquitto.db", own.stat().st_uid, own.stat().st_gid)
+    return ["mosquitto", "-c", broker(own, settings["port"], lab.fill("{{more=}}", settings))], {}, False
+
+
+def valves(lab, settings, own):
+    """What stands for valves that are asked by MQTT, and listens nowhere: a file says that it is ready."""
+    settings["socket_path"] = str(own / "ready")
+    return ["python3", str(lab.dir / "apps/paho_app.py"), "valves", lab.fill("{{mosquitto.port}}", settings),
+            settings["socket_path"]], {"HOME": str(own)}, False
+
+
 COMMANDS = {"postgres": postgres, "pgbouncer": pgbouncer, "mariadb": mariadb, "redis": redis, "memcached": memcached,
             "slapd": slapd, "ajp": ajp, "celery": celery, "bus": bus, "worker": worker, "pgpool2": pgpool2,
-            "zookeeper": zookeeper, "tcpsrv": tcpsrv,
+            "zookeeper": zookeeper, "tcpsrv": tcpsrv, "mosquitto": mosquitto, "valves": valves,
             "plant": threaded("plant_app")}
