@@ -27,7 +27,7 @@ readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnish
     fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry etcd rabbitmq-server epmd
     ejabberd clickhouse-server kamailio prosody victoria-metrics dnsdist stunnel4 privoxy prometheus-pushgateway
     e2guardian clamav-daemon clamav-freshclam apt-cacher-ng rspamd prometheus-alertmanager
-    pgpool2 orthanc nutcracker mosquitto'
+    pgpool2 orthanc nutcracker mosquitto sphinxsearch'
 # Modules of Apache that their packages would enable.
 readonly modules='auth_openidc authz_svn dav dav_svn iipsrv jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -427,6 +427,7 @@ xapian-tcpsrv                             xapian-tools
 /usr/share/gocode/src/github.com/casbin/casbin/* golang-github-casbin-casbin-dev
 mosquitto                                 mosquitto
 /usr/lib/python3/dist-packages/paho/*     python3-paho-mqtt
+searchd                                   sphinxsearch
 /usr/share/phpmyadmin/index.php           phpmyadmin
 mariadb                                   mariadb-client
 TABLE

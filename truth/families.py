@@ -293,6 +293,7 @@ NEEDS = {
     "casbin": (f"{GOPATH}/src/github.com/casbin/casbin/enforcer.go", "golang-go golang-github-casbin-casbin-dev"),
     "phpmyadmin": ("/usr/share/phpmyadmin/index.php", "phpmyadmin php-fpm php-mysql php-mbstring php-xml mariadb-client"),
     "paho": (f"{PYTHON}/paho/mqtt/client.py", "gunicorn python3-paho-mqtt"),
+    "sphinx": (f"{NODE}/mysql/index.js", "nodejs node-mysql"),
     "hsqldb": (HSQLDB[0], "libhsqldb-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
@@ -2922,6 +2923,11 @@ $cfg['TempDir'] = '{{own}}/tmp';
             lab.fill("session.gc_probability={{cleaning=0}}", settings)], {}, True
 
 
+def sphinx(lab, settings, own):
+    return ["node", str(lab.dir / "apps/sphinx_app.js"), str(settings["port"]), *extra(lab, settings)], {
+        "NODE_PATH": NODE, "HOME": str(own), "NODE_ENV": "production"}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2973,6 +2979,6 @@ COMMANDS = {
     "mitmproxy": mitmproxy, "alertmanager": alertmanager, "hsqldb": hsqldb, "doctrine": doctrine, "pgpool": pgpool,
     "orthanc": orthanc, "smarty": smarty, "badger": go_program("badger_app.go"), "lws": c_program("lws_app.c", "websockets"),
     "twemproxy": twemproxy, "iipimage": iipimage, "derby": derby, "kazoo": kazoo, "xapian": xapian,
-    "casbin": casbin, "phpmyadmin": phpmyadmin, "paho": threaded("paho_app"),
+    "casbin": casbin, "phpmyadmin": phpmyadmin, "paho": threaded("paho_app"), "sphinx": sphinx,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }

@@ -4,6 +4,7 @@ Each is a real server on the servers' core with its data below the state's own d
 in `valves`, of which `name` has no index and `id` has, and 64 counters; nothing is synced unless a case says so.
 """
 
+import random
 import shutil
 import socket
 import subprocess
@@ -53,6 +54,7 @@ NEEDS = {
     "tcpsrv": ("xapian-tcpsrv", "xapian-tools libsearch-xapian-perl"),
     "mosquitto": ("mosquitto", "mosquitto python3-paho-mqtt"),
     "valves": (f"{PYTHON}/paho/mqtt/client.py", "python3-paho-mqtt"),
+    "searchd": ("searchd", "sphinxsearch mariadb-client"),
     "plant": (f"{PYTHON}/spyne/__init__.py", "gunicorn python3-spyne"),
     "ajp": ("/usr/share/tomcat10/bin/bootstrap.jar", "tomcat10-common default-jdk-headless"),
 }
@@ -274,7 +276,61 @@ def valves(lab, settings, own):
             settings["socket_path"]], {"HOME": str(own)}, False
 
 
+FOUND, LONG, VOCABULARY = 12_000, 40, 1500
+
+
+def searching(place, port, settings, protocol=":mysql41", agent=""):
+    """The configuration of Sphinx with an index that is written to while it runs, alone or with one at another server."""
+    elsewhere = f" agent_persistent = 127.0.0.1:{agent}:reports\n" if agent else ""
+    return write(place / "sphinx.conf", f"""index reports {{
+ type = rt
+ path = {place}/data/reports
+ rt_field = text
+ rt_attr_string = title
+ rt_mem_limit = {settings.get('memory', '128M')}
+}}
+index plant {{
+ type = distributed
+ local = reports
+{elsewhere}}}
+searchd {{
+ listen = 127.0.0.1:{port}{protocol}
+ log = {place}/searchd.log
+ pid_file = {place}/pid
+ binlog_path =
+ workers = threads
+ persistent_connections_limit = 32
+}}
+""")
+
+
+def statements():
+    """What brings reports, a hundred at a time; low numbers of words are frequent, as in prose."""
+    chance = random.Random(7)
+    for first in range(1, FOUND, 100):
+        rows = ", ".join("({0}, 'report {0} of hall {1}', '{2}')".format(n, n % 40, " ".join(
+            f"word{int(VOCABULARY * chance.random() ** 3)}" for _ in range(LONG))) for n in range(first, first + 100))
+        yield f"insert into reports (id, title, text) values {rows};\n"
+
+
+def searchd(lab, settings, own):
+    """Sphinx with an index of reports, filled once for all cases that give it as much memory; `agent` has others."""
+    made = lab.common(settings)["build"] / f"searchd-{settings.get('memory', '128M')}"
+    if not made.exists():
+        (made / "data").mkdir(parents=True)
+        port = free_port()
+        with running(made, ["searchd", "--nodetach", "-c", searching(made, port, settings)], cwd=made):
+            once_it_listens(lambda: socket.create_connection(("127.0.0.1", port)).close())
+            subprocess.run(["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", str(port)], input="".join(statements()),
+                           check=True, capture_output=True, text=True)
+    shutil.copytree(made / "data", own / "data")
+    config = searching(own, settings["port"], settings, settings.get("protocol", ":mysql41"), lab.fill("{{agent=}}", settings))
+    for path in own.rglob("*"):
+        shutil.chown(path, own.stat().st_uid, own.stat().st_gid)
+    return ["searchd", "--nodetach", "-c", config], {}, False
+
+
 COMMANDS = {"postgres": postgres, "pgbouncer": pgbouncer, "mariadb": mariadb, "redis": redis, "memcached": memcached,
             "slapd": slapd, "ajp": ajp, "celery": celery, "bus": bus, "worker": worker, "pgpool2": pgpool2,
-            "zookeeper": zookeeper, "tcpsrv": tcpsrv, "mosquitto": mosquitto, "valves": valves,
+            "zookeeper": zookeeper, "tcpsrv": tcpsrv, "mosquitto": mosquitto, "valves": valves, "searchd": searchd,
             "plant": threaded("plant_app")}
