@@ -850,6 +850,24 @@ fn a_delayed_acknowledgement_needs_two_writes() {
             ("client.single_client_quantum_40ms_share", 0.0),
         ],
     );
+    // Between a proxy and the server behind it, whose core is full and whose answer is written when it begins.
+    check(
+        "nagle_delayed_ack",
+        "nginx",
+        &[
+            ("upstream.path_ms", 34.0),
+            ("upstream.quantum_40ms_share", 0.04),
+            ("tcp.delayed_acks_per_request", 1.9),
+            ("read.upstream.useful_per_request", 14.0),
+            ("upstream.requests_per_request", 1.0),
+            ("core.own_mean", 0.93),
+        ],
+        &[
+            // A queue of the server behind, and an answer in one piece.
+            ("upstream.path_ms", 2.0),
+            ("read.upstream.useful_per_request", 1.0),
+        ],
+    );
 }
 
 #[test]

@@ -1451,6 +1451,8 @@ fn refusals_of_databases_are_told_from_answers_that_programs_ask_for() {
     let signature = (record.examination.as_mut()).and_then(|e| e.signature.as_mut());
     signature.unwrap().targets[0].refusals = Some(vec![
         refused("PostgreSQL", "23505", 900),
+        refused("PostgreSQL", "42501", 700),
+        refused("MySQL", "1142", 600),
         refused("PostgreSQL", "40001", 500),
         refused("MySQL", "1213", 100),
         refused("memcached", "object too ", 30),
@@ -1656,4 +1658,56 @@ fn what_only_a_client_knows_is_never_a_number() {
             }
         }
     }
+}
+
+#[test]
+fn the_way_to_the_server_behind_is_what_its_own_turns_do_not_fill() {
+    let turns = |target: &str, turns: u64, total_ms: u64, places: &[(record::Place, &str, u64)]| {
+        let places = places.iter().map(|&(place, detail, ms)| record::PlaceTime {
+            place,
+            detail: detail.to_owned(),
+            waker: String::new(),
+            stack: None,
+            told: None,
+            helper: String::new(),
+            turns,
+            total_ns: ms * 1_000_000,
+        });
+        record::TargetTurns {
+            target: target.to_owned(),
+            account: record::TurnAccount {
+                turns,
+                total_ns: total_ms * 1_000_000,
+                places: places.collect(),
+                ..record::TurnAccount::default()
+            },
+            ..record::TargetTurns::default()
+        }
+    };
+    let mut app = turns("app", 100, 5_000, &[(record::Place::OnCpu, "", 5_000)]);
+    app.threads = Some(record::ThreadTime {
+        threads: 4,
+        account: turns("", 100, 8_000, &[(record::Place::Idle, "", 600)]).account,
+        ..record::ThreadTime::default()
+    });
+    let waits = [(record::Place::Upstream, "10.0.0.7:9000", 9_000)];
+    let web = turns("web", 100, 9_500, &waits);
+    let mut seen = with_calls(trial(0.5), Vec::new());
+    let examination = seen.examination.as_mut().unwrap();
+    examination.servers.push(record::Server {
+        target: "app".to_owned(),
+        listens: vec!["10.0.0.7:9000".to_owned()],
+        ..record::Server::default()
+    });
+    examination.turns = Some(record::Turns {
+        targets: vec![web, app],
+        ..record::Turns::default()
+    });
+    let facts = facts_of(&seen, &[], 0.01);
+    let view = facts.view("web");
+    assert_eq!(view.value("upstream.path_ms"), Some(40.0));
+    assert_eq!(view.value("upstream.threads_idle_share"), Some(0.075));
+    // What was not seen rules nothing out.
+    let facts = facts_of(&with_calls(trial(0.5), Vec::new()), &[], 0.01);
+    assert_eq!(facts.view("web").value("upstream.path_ms"), None);
 }

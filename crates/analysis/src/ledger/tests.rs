@@ -1664,6 +1664,29 @@ fn work_that_no_cause_has_judged_is_not_a_servers_own() {
 }
 
 #[test]
+fn a_constant_of_the_way_is_on_that_to_the_server_behind_and_not_in_it() {
+    let nagle = catalogue().cause("nagle_delayed_ack").unwrap();
+    let row = |kind: &str, label: &str, share| Row {
+        kind: kind.to_owned(),
+        label: label.to_owned(),
+        share,
+        server: "app".to_owned(),
+        ..Row::default()
+    };
+    let mut latency = account(&[("on_cpu", 0.4, true)]);
+    latency.rows.extend([
+        row("path", "between web and php-fpm app", 0.35),
+        row("path", "between app and mysql db", 0.15),
+        row("upstream", "in php-fpm app: waiting for db", 0.1),
+    ]);
+    let ledger = Ledger {
+        latency: Some(latency),
+        ..Ledger::default()
+    };
+    assert_eq!(bound(&ledger, nagle, "web", "web"), Some(0.35));
+}
+
+#[test]
 fn a_wait_that_no_row_shows_gains_nothing_where_nothing_is_hidden() {
     let catalogue: &Catalogue = catalogue();
     let lock = catalogue.cause("lock_contention").unwrap();

@@ -608,6 +608,34 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_of_a_pool_that_waits_in_the_application_is_not_at_rest() {
+        let in_pool = |inner: &[&str], own| Told {
+            runtime: "cpython".to_owned(),
+            state: ToldState::Signal,
+            frames: [
+                inner,
+                &[
+                    "_worker (concurrent/futures/thread.py:69)",
+                    "run (threading.py:1)",
+                ],
+            ]
+            .concat()
+            .iter()
+            .map(|frame| (*frame).to_owned())
+            .collect(),
+            own,
+            ..Told::default()
+        };
+        assert!(is_at_rest(&in_pool(&["get (queue.py:1)"], None)));
+        let waits = [
+            "wait (threading.py:2)",
+            "publish (mqtt/client.py:3)",
+            "show (shop.py:4)",
+        ];
+        assert!(!is_at_rest(&in_pool(&waits, Some(2))));
+    }
+
+    #[test]
     fn what_begins_or_ends_a_connection_is_known_by_its_name() {
         for frame in [
             "KazooClient.start (kazoo/client.py:619)",

@@ -9,7 +9,7 @@ use crate::ledger::{
 };
 use std::collections::BTreeMap;
 
-use record::{Examination, Nanos, Place, PlaceTime, TargetTurns, Told, ToldState};
+use record::{Examination, Nanos, Place, PlaceTime, TargetTurns, ThreadTime, Told, ToldState};
 
 const SOURCE: &str = "turns: sockets and threads, traced";
 /// Fewer turns than this tell nothing of shares.
@@ -41,6 +41,7 @@ const CPU: &str = "turn.cpu_share";
 const THREADS: &str = "turn.threads";
 const THREADS_IDLE: &str = "turn.threads_idle_share";
 const OPENING: &str = "turn.opening_share";
+const BEHIND_IDLE: &str = "upstream.threads_idle_share";
 const ON_THE_WAY: &str = "upstream.path_ms";
 const LONGEST: &str = "upstream.longest_turn_share";
 /// Fewer turns than this for one request are not many of which one may be the longest.
@@ -106,9 +107,9 @@ fn longest_turn(material: &Material<'_>, turns: &TargetTurns, sheet: &mut Sheet<
     );
 }
 
-/// Of the waits for the server behind that is waited for longest, what was over before its turn or after it: on the way
-/// there and back.
-fn on_the_way(material: &Material<'_>, turns: &TargetTurns, sheet: &mut Sheet<'_>) {
+/// The server behind that is waited for longest: what of the waits was over before its turn or after it, on the way there
+/// and back, and how long its threads rest.
+fn longest_waited(material: &Material<'_>, turns: &TargetTurns, sheet: &mut Sheet<'_>) {
     let mut waits: BTreeMap<&str, u64> = BTreeMap::new();
     for place in &turns.account.places {
         if place.place == Place::Upstream {
@@ -121,10 +122,30 @@ fn on_the_way(material: &Material<'_>, turns: &TargetTurns, sheet: &mut Sheet<'_
         Some((ns, material.turns(target)?))
     });
     let Some((ns, theirs)) = traced.filter(|(_, theirs)| theirs.account.turns >= FEWEST) else {
-        return sheet.not_applicable(ON_THE_WAY, "no server behind was traced");
+        return not_behind(sheet, "no server behind was traced");
     };
     let way = ns.saturating_sub(theirs.account.total_ns) as f64 / 1e6;
     sheet.known(ON_THE_WAY, way / theirs.account.turns as f64, SOURCE);
+    match theirs.threads.as_ref().and_then(idle_share) {
+        Some(share) => sheet.known(BEHIND_IDLE, share, SOURCE),
+        None => sheet.not_applicable(BEHIND_IDLE, "no thread was seen there that reads requests"),
+    }
+}
+
+/// Rules that these rule out hold without them.
+fn not_behind(sheet: &mut Sheet<'_>, why: &str) {
+    for name in [ON_THE_WAY, BEHIND_IDLE] {
+        sheet.not_applicable(name, why);
+    }
+}
+
+/// The share of their time in which threads had no request.
+fn idle_share(threads: &ThreadTime) -> Option<f64> {
+    let places = threads.account.places.iter();
+    let idle = places.filter(|p| p.place == Place::Idle);
+    let idle: f64 = idle.map(|p| p.total_ns as f64).sum();
+    let all = threads.account.total_ns as f64;
+    (all > 0.0).then_some(idle / all)
 }
 
 pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
@@ -142,7 +163,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         for name in [THREADS, THREADS_IDLE, OPENING] {
             sheet.unknown(name, &reason);
         }
-        sheet.not_applicable(ON_THE_WAY, &reason);
+        not_behind(sheet, &reason);
         for name in STALLS {
             sheet.unknown(&format!("stall.{name}"), &reason);
         }
@@ -154,7 +175,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         return;
     };
     longest_turn(material, turns, sheet);
-    on_the_way(material, turns, sheet);
+    longest_waited(material, turns, sheet);
     let traced = material.examination().and_then(|e| e.turns.as_ref());
     let all_told = traced.map_or(&[][..], |t| &t.told);
     own_share(turns, all_told, sheet);
@@ -226,11 +247,10 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     match &turns.threads {
         Some(threads) => {
             sheet.known(THREADS, threads.threads as f64, SOURCE);
-            let places = threads.account.places.iter();
-            let idle = places.filter(|p| p.place == Place::Idle);
-            let idle = idle.map(|p| p.total_ns as f64).sum();
-            let all = Some(threads.account.total_ns as f64);
-            sheet.divided(THREADS_IDLE, Some(idle), all, SOURCE, "no time of them");
+            match idle_share(threads) {
+                Some(share) => sheet.known(THREADS_IDLE, share, SOURCE),
+                None => sheet.not_applicable(THREADS_IDLE, "no time of them"),
+            }
         }
         None => {
             for name in [THREADS, THREADS_IDLE] {
