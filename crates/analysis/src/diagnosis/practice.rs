@@ -93,6 +93,18 @@ fn turns_with_an_upstream_one_after_the_other() {
             ("worker.busiest", 0.97),
         ],
     );
+    // A connection that each request opens begins with turns of its own.
+    let opened = |share| {
+        let facts = [
+            ("upstream.requests_per_request", 4.1),
+            ("upstream.in_turn_share", 0.93),
+            ("upstream.connects_per_request", 1.0),
+            ("turn.opening_share", share),
+        ];
+        named("many_upstream_turns", "python", &facts)
+    };
+    assert_eq!(opened(0.1), Some(true));
+    assert_eq!(opened(0.6), None);
     // Where an upstream is full of others, each turn takes longer than for a single client: then it counts how many a
     // request was seen to wait for at a time.
     let behind = |at_once| {
