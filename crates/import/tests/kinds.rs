@@ -4292,3 +4292,73 @@ fn what_sleeps_and_what_has_ended_is_told() {
         ),
     ]);
 }
+
+#[test]
+fn what_is_limited_asked_for_and_left_behind_is_told() {
+    check(&[
+        (
+            "both pods on one node:\nRecv   Send    Send\nSocket Socket  Message  Elapsed\nSize   Size    Size     Time     Throughput\nbytes  bytes   bytes    secs.    10^6bits/sec\n\n 87380  16384  16384    10.00     9000.00\nthe other on the next node:\nbytes  bytes   bytes    secs.    10^6bits/sec\n\n 87380  16384  16384    10.30       45.00\n",
+            "unknown",
+            &[
+                "200 times apart",
+                "`the other on the next node` (45.00 Mbit/s)",
+            ],
+            &["tc -s qdisc show", "tc filter show"],
+        ),
+        (
+            "Recv   Send    Send\nSize   Size    Size     Time     Throughput\nbytes  bytes   bytes    secs.    10^6bits/sec\n\n 87380  16384  16384    10.00      940.00\nwith jumbo frames\nbytes  bytes   bytes    secs.    10^6bits/sec\n 87380  16384  16384    10.00      941.00\n",
+            "unknown",
+            &["nearly the same", "`with jumbo frames` (941.00 Mbit/s)"],
+            &["ethtool DEV"],
+        ),
+        (
+            "Local /Remote\nSocket Size   Request  Resp.   Elapsed  Trans.\nSend   Recv   Size     Size    Time     Rate\nbytes  Bytes  bytes    bytes   secs.    per sec\n\n16384  87380  1        1       10.00    4000.00\n16384  87380\n",
+            "unknown",
+            &["4000 a second", "250 us for each"],
+            &["ethtool -c DEV"],
+        ),
+        (
+            "connect(5, {sa_family=AF_INET, sin_port=htons(53), sin_addr=inet_addr(\"10.1.0.2\")}, 16) = 0\nsendto(5, \"\\21\\1\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0\\5queue\\3lan\\0\\0\\1\\0\\1\", 27, MSG_NOSIGNAL, NULL, 0) = 27\npoll([{fd=5, events=POLLIN}], 1, 5000) = 1 ([{fd=5, revents=POLLIN}])\nrecvfrom(5, \"\\21\\1\\201\\203\\0\\1\\0\\0\\0\\0\\0\\0\\5queue\\3lan\\0\\0\\1\\0\\1\", 1024, 0, NULL, NULL) = 27\nclose(5) = 0\n",
+            "unknown",
+            &[
+                "questions: 1, again",
+                "`queue.lan` (of 10.1.0.2:53)",
+                "NXDOMAIN",
+            ],
+            &["tcpdump -ni any -ttt port 53"],
+        ),
+        (
+            "12:00:00 threads: 12\n12:10:00 threads: 60\n12:20:00 threads: 140\n12:30:00 threads: 220\n12:40:00 threads: 300\n",
+            "unknown",
+            &["the first is 12", "the last 300", "none is below 140"],
+            &["jstack PID", "debug=2"],
+        ),
+        (
+            "NAME CPU(cores) MEMORY(bytes)\noperator-7f 12m 40Mi\nweb-5c 200m 300Mi\n\nwith 5000 config maps\nNAME CPU(cores) MEMORY(bytes)\noperator-7f 15m 420Mi\nweb-5c 210m 301Mi\n",
+            "unknown",
+            &[
+                "of 2 containers",
+                "`operator-7f` (40Mi -> 420Mi, 10.5 times)",
+            ],
+            &["pprof/heap", "selector"],
+        ),
+        (
+            "Reply from 192.168.7.2: bytes=32 time=9ms TTL=64\nReply from 192.168.7.2: bytes=32 time=240ms TTL=64\nReply from 192.168.7.2: bytes=32 time=330ms TTL=64\nPing statistics for 192.168.7.2:\n    Packets: Sent = 3, Received = 3, Lost = 0 (0% loss),\n    Minimum = 9ms, Maximum = 330ms, Average = 193ms\n",
+            "unknown",
+            &["vary from packet to packet", "time=330ms"],
+            &["power_save off"],
+        ),
+        (
+            "round: time marking sweeping gc_count major minor\n1: 900ms 80.0ms 30.0ms 150 20 130\n2: 910ms 82.0ms 31.0ms 151 20 131\n3: 905ms 81.0ms 30.0ms 150 20 130\n",
+            "unknown",
+            &[],
+            &["GC.latest_gc_info"],
+        ),
+        (
+            "our audit log with O_DSYNC: 50 sec, without: 2 sec\n",
+            "unknown",
+            &["50 sec"],
+            &["gathers lines in a buffer"],
+        ),
+    ]);
+}

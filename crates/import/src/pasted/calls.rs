@@ -5,6 +5,7 @@
 //! above. Text that is cut off ends in the middle of a call, which was made nevertheless.
 
 use super::events::{WAITS, artefact, clock, timed_call, told};
+use super::lookups;
 use super::pieces::by_sixties;
 use record::pasted::{Artefact, Row};
 use std::collections::BTreeMap;
@@ -25,12 +26,12 @@ const MONTHS: [&str; 12] = [
 ];
 
 /// A call of one line.
-struct Call<'a> {
-    line: u32,
-    name: &'a str,
-    rest: &'a str,
+pub(super) struct Call<'a> {
+    pub(super) line: u32,
+    pub(super) name: &'a str,
+    pub(super) rest: &'a str,
     stamp: Option<f64>,
-    process: Option<&'a str>,
+    pub(super) process: Option<&'a str>,
 }
 
 /// All lines of calls, and where they have stamps, the time by call.
@@ -48,7 +49,12 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
             found.add("strace.accepts_won", won);
         }
         let lost = (lost > 0.0).then_some(found);
-        let beside = [lost, file_read(&calls), unanswered(&calls)];
+        let beside = [
+            lost,
+            file_read(&calls),
+            unanswered(&calls),
+            lookups::read(&calls),
+        ];
         return beside.into_iter().flatten().collect();
     }
     if calls.len() < FEWEST_LINES {
@@ -56,6 +62,7 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     }
     let mut done = vec![counted(&calls)];
     done.extend(unanswered(&calls));
+    done.extend(lookups::read(&calls));
     done.extend(stamped(&calls));
     done.extend(file_read(&calls));
     done
@@ -97,7 +104,7 @@ fn unanswered(calls: &[Call<'_>]) -> Option<Artefact> {
 
 /// The peer of `{sa_family=AF_UNIX, sun_path="/run/x"}`, `{sa_family=AF_INET, sin_port=htons(53),
 /// sin_addr=inet_addr("1.1.1.1")}` and its like.
-fn peer(address: &str) -> Option<String> {
+pub(super) fn peer(address: &str) -> Option<String> {
     let quoted = |from: &str| address.split_once(from)?.1.split('"').nth(1);
     if let Some(path) = quoted("sun_path=") {
         return Some(path.to_owned());

@@ -13,6 +13,7 @@
 //! events   a time a line: access logs, GC logs, strace -T, histograms
 //! packets  a packet a line: tcpdump, tshark
 //! calls    strace without times: what is called, and by its stamps how long
+//! lookups  questions for names among these calls
 //! forms    tables of queues, calls and counters, a description each
 //! transfers progress of scp, rsync, wget and pv
 //! copies   runs of dd
@@ -26,6 +27,8 @@
 //! labelled wrk's rates with a label before each
 //! ghc      what GHC's runtime sums up
 //! wakes    how often a program wakes by `perf stat`
+//! netperf  netperf's tables
+//! usages   memory of the same containers in two lists
 //!
 //! logs        wordings of messages, for `lines`
 //! generators  load generators without fixed wordings, and what a histogram of response times shows
@@ -82,6 +85,7 @@
 //! silences    where a log is silent, and where it repeats itself at one distance
 //! quantiles   percentiles by period
 //! underway    rates with their times, a server a line
+//! counts      how many of a kind there are, line by line, where that grows and stays
 //! cells       tables of any tool
 //! rates       rates before and after, a line each
 //! amounts     numbers with names
@@ -104,6 +108,7 @@ mod chains;
 mod columns;
 mod commands;
 mod copies;
+mod counts;
 mod curl;
 mod databases;
 mod descriptors;
@@ -134,11 +139,13 @@ mod lines;
 mod links;
 mod locks;
 mod logs;
+mod lookups;
 mod losses;
 mod memory;
 mod messages;
 mod metrics;
 mod mongostat;
+mod netperf;
 mod packets;
 mod pieces;
 mod plans;
@@ -173,6 +180,7 @@ mod toolbar;
 mod transfers;
 mod trees;
 mod underway;
+mod usages;
 mod varied;
 mod wakes;
 
@@ -280,6 +288,7 @@ fn plainly(text: &str) -> Vec<Artefact> {
         factors::read,
         quantiles::read,
         underway::read,
+        counts::read,
     ] {
         if found.is_empty() {
             found.extend(read(&lines));
@@ -421,6 +430,8 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(labelled::read(lines));
     found.extend(ghc::read(lines));
     found.extend(wakes::read(lines));
+    found.extend(netperf::read(lines));
+    found.extend(usages::read(lines));
     found.retain(|a| !a.is_empty());
     found.sort_by_key(|a| a.line);
     found

@@ -10,13 +10,32 @@ use record::pasted::{Artefact, Row};
 /// All of them in a text.
 pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     let mut done = Vec::new();
-    done.extend(ping(lines).or_else(|| echoes(lines)));
+    done.extend(pings(lines));
     done.extend(mtr(lines));
     done.extend(way(lines));
     done.extend(iperf(lines));
     done.extend(names(lines));
     done.extend(scaler(lines));
     done
+}
+
+/// What ping sums up; without that, or for the slowest, its lines.
+fn pings(lines: &[&str]) -> Option<Artefact> {
+    let echoes = echoes(lines);
+    let Some(mut found) = ping(lines) else {
+        return echoes;
+    };
+    let of = |name: &str| echoes.as_ref().and_then(|a| a.value(name));
+    // Several hosts in one text are several summaries.
+    if let (Some(theirs), Some(ours)) = (of("ping.max_ms"), found.value("ping.max_ms"))
+        && theirs >= SUMMED * ours
+    {
+        for name in ["ping.rows", "ping.near"] {
+            found.figures.extend(of(name).map(|n| (name.to_owned(), n)));
+        }
+        found.rows = echoes.map(|a| a.rows).unwrap_or_default();
+    }
+    Some(found)
 }
 
 /// traceroute: ` 5  edge.example (203.0.113.1)  182.1 ms  181.9 ms  182.3 ms`; a hop's time is its shortest, and a step
@@ -115,6 +134,8 @@ fn windows(line: &str) -> Option<Vec<f64>> {
     ])
 }
 
+/// The slowest line is that of the summary, which may be rounded.
+const SUMMED: f64 = 0.99;
 /// Lines of ping in the place of an answer: of Windows, and of Linux with `-O`.
 const SILENT: [&str; 3] = [
     "Request timed out.",
