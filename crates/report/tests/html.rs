@@ -280,6 +280,26 @@ fn a_diagnosis_is_on_the_page() {
     assert!(html.len() < 1_000_000, "{} bytes", html.len());
 }
 
+/// What the one load of a diagnosis came to leads its page; where several stand beside each other, none does.
+#[test]
+fn what_a_diagnosis_found_leads_its_page() {
+    let (mut record, mut analysis) = fixture::run();
+    let mut diagnoses = diagnoses::examined(&mut record);
+    let slow = |d: &analysis::Diagnosis| d.findings[0].cause == "small_proxy_buffers";
+    let (&only, _) = diagnoses.iter().find(|(_, d)| slow(d)).unwrap();
+    let several = page(&record, &analysis, &diagnoses);
+    assert!(!several.contains("What was found"));
+    record.trials.retain(|trial| trial.id == only);
+    analysis.cells.retain(|cell| cell.trials.contains(&only));
+    diagnoses.retain(|id, _| *id == only);
+    let html = page(&record, &analysis, &diagnoses);
+    let (_, found) = html.split_once("What was found").expect("the finding");
+    assert!(found.starts_with("</b> Proxy buffers smaller than the answers"));
+    // The remedy of the cause, and not what is said of any server that is full.
+    let (first, _) = found.split_once("id=\"limits\"").expect("the details");
+    assert_eq!(first.matches("What to do").count(), 1);
+}
+
 /// A watch has no load of ours: the page says what was found, when, and at which cost, and calls nothing invalid.
 #[test]
 fn slow_seconds_and_an_earlier_record_are_on_the_page() {

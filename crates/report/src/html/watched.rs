@@ -16,7 +16,7 @@ const LISTED: usize = 12;
 /// Height of the bars, CSS pixels.
 const HEIGHT: f64 = 110.0;
 
-/// The first screen of a record in which nothing was loaded: what was found, and what to do.
+/// The first screen of a record in which one server was examined: what was found, and what to do.
 #[derive(Debug, Serialize)]
 pub struct FoundView {
     title: String,
@@ -25,21 +25,28 @@ pub struct FoundView {
     remedy: String,
     slow: Option<Number>,
     seconds: Option<Number>,
+    /// Nothing was loaded: there is no other answer.
+    watched: bool,
     /// Pointer of the finding in the document.
     at: String,
 }
 
-/// What was found in traffic that was there; `None` where a load of our own stands for the answer.
+/// What was found in traffic that was there, or under the one load of a diagnosis; `None` where several loads or
+/// settings stand for the answer.
 pub fn found(record: &RunRecord, document: &RunDocument, source: &Source) -> Option<FoundView> {
-    let watched = document.watched.as_ref()?;
-    if record.trials.iter().any(|t| t.outcome.is_some()) {
-        return None;
-    }
-    let newest = record.trials.first()?.id;
-    let cell = document.diagnosed.iter().position(|d| d.trial == newest)?;
+    let loaded = record.trials.iter().any(|t| t.outcome.is_some());
+    let watched = document.watched.as_ref().filter(|_| !loaded);
+    let cell = match (watched, document.diagnosed.as_slice()) {
+        (Some(_), all) => {
+            let newest = record.trials.first()?.id;
+            all.iter().position(|d| d.trial == newest)?
+        }
+        (None, [only]) if record.trials.iter().all(|t| t.id == only.trial) => 0,
+        _ => return None,
+    };
     let first = document.diagnosed[cell].diagnosed.diagnosis.first()?;
     let number = |field: &str| {
-        watched.slow_seconds.as_ref()?;
+        watched?.slow_seconds.as_ref()?;
         source.number(&format!("/watched/slow_seconds/{field}"), Unit::Count)
     };
     Some(FoundView {
@@ -49,6 +56,7 @@ pub fn found(record: &RunRecord, document: &RunDocument, source: &Source) -> Opt
         remedy: first.remedy.clone(),
         slow: number("slow"),
         seconds: number("seconds"),
+        watched: watched.is_some(),
         at: format!("/diagnosed/{cell}/diagnosis/0"),
     })
 }
