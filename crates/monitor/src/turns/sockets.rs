@@ -803,8 +803,8 @@ impl Walk<'_> {
         let green = self.traced.green.contains(&event.tgid);
         let upstream = self.upstream(event);
         // More of the same request, or the first of what the connection was opened for: whoever began it. A loop that
-        // is told that it may write is by then at somebody else's. Of a request that has been answered there is no more,
-        // nor does another thread go on with it: what nobody answers (a wake-up, a log) is a question of each.
+        // is told that it may write is by then at somebody else's. Of a request that has been answered there is no
+        // more, nor does another thread go on with it: what nobody answers (a wake-up, a log) is a question of each.
         let same = upstream.asker == event.tid || green;
         let more = upstream.asked.is_some() && open && same;
         let first = upstream.opened && open;

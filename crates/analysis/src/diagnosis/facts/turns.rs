@@ -107,8 +107,8 @@ fn longest_turn(material: &Material<'_>, turns: &TargetTurns, sheet: &mut Sheet<
     );
 }
 
-/// The server behind that is waited for longest: what of the waits was over before its turn or after it, on the way there
-/// and back, and how long its threads rest.
+/// The server behind that is waited for longest: what of the waits was over before its turn or after it, on the way
+/// there and back, and how long its threads rest.
 fn longest_waited(material: &Material<'_>, turns: &TargetTurns, sheet: &mut Sheet<'_>) {
     let mut waits: BTreeMap<&str, u64> = BTreeMap::new();
     for place in &turns.account.places {
