@@ -284,7 +284,12 @@ fn some_connections_stand_for_all() {
     if target.connections > 0 {
         let each = target.account.turns as f64 / target.connections as f64;
         let all = outcome.requests.completed as f64 / f64::from(CONNECTIONS);
-        assert!((each / all - 1.0).abs() < 0.2, "{each} {all}");
+        assert!(
+            (each / all - 1.0).abs() < 0.2,
+            "{each} {all}: {} turns on {} connections",
+            target.account.turns,
+            target.connections
+        );
         let mean = target.account.total_ns as f64 / target.account.turns as f64;
         assert!(mean > 0.95 * DELAY.0 as f64 && mean < 1.05 * outcome.response.mean_ns().unwrap());
     }

@@ -368,9 +368,9 @@ fn stands_out(account: &Account, row: &Row) -> bool {
     matters(account, row) && row.share - row.share_error >= serving
 }
 
-/// The part of a CPU account in which TCP sends and receives.
+/// The part of a CPU account in which TCP sends and receives, in calls and in softirq.
 fn net(account: &Account) -> f64 {
-    account.share_of(|row| matches!(row.kind.as_str(), "net_send" | "net_receive"))
+    account.share_of(|row| matches!(row.kind.as_str(), "net_send" | "net_receive" | "softirq"))
 }
 
 /// What requests ask of the server behind that a row is about, as a sentence; nothing for rows of the server's own.
@@ -1178,7 +1178,7 @@ pub fn fact_text(value: f64, unit: &str) -> String {
 mod tests {
     use super::{
         Account, Finding, Ledger, Row, Status, asked_there, in_requests, lead, price,
-        stands_behind, untold,
+        stands_behind, stands_out, untold,
     };
     use crate::diagnosis::{Station, catalogue};
     use crate::ledger::{Asked, Basis};
@@ -1281,6 +1281,27 @@ mod tests {
         assert_eq!(left(Basis::Threads), Some(0.25));
         assert_eq!(left(Basis::Requests), Some(0.25));
         assert_eq!(left(Basis::Cpu), None);
+    }
+
+    #[test]
+    fn a_function_stands_out_beside_all_that_tcp_takes() {
+        let row = |kind: &str, share| Row {
+            kind: kind.to_owned(),
+            share,
+            ..Row::default()
+        };
+        let function = row("function", 0.27);
+        let account = |softirq| Account {
+            basis: Basis::Cpu,
+            rows: vec![
+                function.clone(),
+                row("net_send", 0.03),
+                row("softirq", softirq),
+            ],
+            ..Account::default()
+        };
+        assert!(stands_out(&account(0.0), &function));
+        assert!(!stands_out(&account(0.13), &function));
     }
 
     #[test]

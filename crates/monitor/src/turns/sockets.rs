@@ -814,16 +814,16 @@ impl Walk<'_> {
             false if self.is_anyones(event, served, peer) => NONE,
             false => served,
         };
-        if !more && begun != NONE {
+        if !more {
             self.no_longer_open(begun, event.sk);
-        }
-        if turn != NONE && !more {
-            self.open.entry(turn).or_default().push((event.sk, peer));
+            if turn != NONE {
+                self.open.entry(turn).or_default().push((event.sk, peer));
+            }
         }
         let upstream = self.upstream(event);
         upstream.opened = false;
         upstream.turn = turn;
-        if upstream.asked.is_none() || !more {
+        if !more {
             upstream.asked = Some(event.at_ns);
             upstream.asker = event.tid;
             let early = upstream

@@ -113,15 +113,15 @@ impl Threads {
                 _ => self.looked_at(one.when),
             };
             known = Some((one.when, at_ns));
-            let one_met = Located {
+            let meeting = Located {
                 tid: one.tid,
                 at_ns,
                 stack: one.told,
                 count: 1,
             };
-            met.push(one_met);
+            met.push(meeting);
             if one.when.all {
-                self.met_with_all.push(one_met);
+                self.met_with_all.push(meeting);
             }
         }
         met.sort_by_key(|one| (one.tid, one.at_ns));
