@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 from defaults import write
-from families import GOPATH, PYTHON, free_port, go_program, once_it_listens, reports, running, threaded
+from families import GOPATH, PYTHON, free_port, go_program, once_it_listens, owned, reports, running, threaded
 
 POSTGRES = next((str(path.parent) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))), "/usr/lib/postgresql")
 TABLES = (
@@ -170,8 +170,7 @@ def ajp(lab, settings, own):
 <servlet-mapping><servlet-name>reports</servlet-name><url-pattern>/</url-pattern></servlet-mapping>
 </web-app>
 """)
-    for path in own.rglob("*"):
-        shutil.chown(path, own.stat().st_uid, own.stat().st_gid)
+    owned(lab, own)
     home = "/usr/share/tomcat10"
     return ["java", *extra(lab, settings), f"-Dcatalina.home={home}", f"-Dcatalina.base={own}", f"-Djava.io.tmpdir={own}/temp", "-cp",
             f"{home}/bin/bootstrap.jar:{home}/bin/tomcat-juli.jar", "org.apache.catalina.startup.Bootstrap", "start"], {}, False
@@ -325,8 +324,7 @@ def searchd(lab, settings, own):
                            check=True, capture_output=True, text=True)
     shutil.copytree(made / "data", own / "data")
     config = searching(own, settings["port"], settings, settings.get("protocol", ":mysql41"), lab.fill("{{agent=}}", settings))
-    for path in own.rglob("*"):
-        shutil.chown(path, own.stat().st_uid, own.stat().st_gid)
+    owned(lab, own)
     return ["searchd", "--nodetach", "-c", config], {}, False
 
 

@@ -286,7 +286,7 @@ fn answers_that_refuse_are_counted_by_their_codes() {
     let ports: Vec<String> = (listeners.iter())
         .map(|l| l.local_addr().unwrap().port().to_string())
         .collect();
-    let script = "import socket, sys\ninput()\nfor port in sys.argv[1:]:\n    peer = socket.create_connection(('127.0.0.1', int(port)))\n    for _ in range(20):\n        peer.send(b'?'); peer.recv(4096)\nprint('done', flush=True)\ninput()";
+    let script = "import socket, sys\ninput()\nfor port in sys.argv[1:]:\n    peer = socket.create_connection(('127.0.0.1', int(port)))\n    for _ in range(20):\n        peer.send(b'?'); peer.recv(4096)\nprint('done', flush=True)\nsys.stdin.read()";
     let mut command = Command::new("python3");
     command.args(["-c", script]).args(&ports);
     let mut child = (command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()).unwrap();
@@ -330,7 +330,7 @@ fn client_asks(questions: &str, answer: fn(&[u8]) -> Vec<u8>) -> Option<Probed> 
     let script = format!(
         "import socket, struct, sys\ndef m(kind, body): return kind + struct.pack('>I', 4 + len(body)) + body\ninput()\n\
          peer = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\nfor question in {questions}:\n    \
-         peer.send(question); peer.recv(4096)\nprint('done', flush=True)\ninput()"
+         peer.send(question); peer.recv(4096)\nprint('done', flush=True)\nsys.stdin.read()"
     );
     let mut command = Command::new("python3");
     command.args(["-c", &script, &port]);
@@ -407,14 +407,24 @@ fn what_a_statement_takes_is_told_with_its_preparation() {
         eprintln!("skipped: no BPF");
         return;
     };
-    let upstream = &probed.targets[0].upstreams.as_ref().unwrap()[0];
-    let told: Vec<_> = (upstream.asked.iter())
-        .map(|q| (q.text.as_str(), q.turns))
-        .collect();
+    let upstreams = probed.targets[0].upstreams.as_ref().unwrap();
+    let upstream = &upstreams[0];
+    // A call that the kernel skipped on a busy core may hide a turn.
+    let lost = probed.lost;
+    let nearly = |turns: u64, all: u64| turns.abs_diff(all) <= lost;
+    let seen = format!("{lost} calls lost; {upstreams:?}");
+    assert!(nearly(upstream.requests, 240), "{seen}");
     // The slow one first; all of the first 256 are looked at.
-    assert_eq!(told[0], ("SELECT a FROM slow WHERE b = ?", 120));
-    assert_eq!(told.len(), 3, "{told:?}");
-    assert!(told.contains(&("SELECT ?", 60)) && told.contains(&("SELECT b FROM other", 60)));
+    let slow = upstream.asked.first().expect(&seen);
+    assert_eq!(slow.text, "SELECT a FROM slow WHERE b = ?", "{seen}");
+    assert!(nearly(slow.turns, 120), "{seen}");
+    for text in ["SELECT ?", "SELECT b FROM other"] {
+        let of_it = upstream.asked.iter().find(|q| q.text == text);
+        assert!(of_it.is_some_and(|q| nearly(q.turns, 60)), "{text}: {seen}");
+    }
+    if lost == 0 {
+        assert_eq!(upstream.asked.len(), 3, "{seen}");
+    }
     let share = upstream.asked[0].wait_ns as f64 / upstream.wait_ns as f64;
     assert!(share > 0.5, "{share} of the wait");
 }

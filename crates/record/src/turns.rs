@@ -107,6 +107,17 @@ pub struct ThreadTime {
     pub account: TurnAccount,
 }
 
+impl ThreadTime {
+    /// The share of their time in which they had no request, 0 to 1; `None` where there was no time.
+    pub fn idle_share(&self) -> Option<f64> {
+        let places = self.account.places.iter();
+        let idle = places.filter(|place| place.place == Place::Idle);
+        let idle: u64 = idle.map(|place| place.total_ns).sum();
+        let all = self.account.total_ns;
+        (all > 0).then(|| idle as f64 / all as f64)
+    }
+}
+
 /// A number of turns and where their time went.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TurnAccount {

@@ -280,10 +280,10 @@ pub(crate) fn rank(
             if let Some(price) = price(&findings, catalogue) {
                 first.remedy = format!("{} {price}", sentence(&first.remedy));
             }
-            let requests = ledger.as_ref().and_then(|l| l.latency.as_ref());
-            first
-                .why
-                .push_str(&requests.map_or(String::new(), for_whom));
+            // Where the account that decides is that of the requests, it has said so.
+            let said = account.is_some_and(|account| account.basis == Basis::Requests);
+            let requests = latency.filter(|_| !said).map(for_whom);
+            first.why.push_str(&requests.unwrap_or_default());
             let tail = ledger.as_ref().and_then(long_tail);
             first.why.push_str(tail.as_deref().unwrap_or_default());
             let full = account.is_some_and(|a| a.basis == Basis::Cpu);

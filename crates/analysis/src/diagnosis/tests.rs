@@ -972,6 +972,11 @@ fn neither_busy_nor_underloaded_is_not_healthy() {
         let account = |total: f64, kind: &str| crate::Account {
             total,
             rows: vec![row(kind, 1.0, true)],
+            branches: vec![crate::Branch {
+                function: "render".to_owned(),
+                share: 0.6,
+                ..crate::Branch::default()
+            }],
             ..crate::Account::default()
         };
         let ledger = crate::Ledger {
@@ -990,6 +995,8 @@ fn neither_busy_nor_underloaded_is_not_healthy() {
     let healthy = first(Some(0.9));
     assert_eq!(healthy.cause, "none");
     assert_eq!(healthy.variant.as_deref(), Some("healthy_underloaded"));
+    let branch = "60 % is below render.";
+    assert_eq!(healthy.why.matches(branch).count(), 1, "{}", healthy.why);
     // A long tail is said, and alleges nothing.
     let tail = "The slowest 1 % take 12 times as long as the mean: 100 % of it is loop.";
     assert!(!healthy.why.contains("slowest"), "{}", healthy.why);

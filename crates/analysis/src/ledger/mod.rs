@@ -175,7 +175,7 @@ fn standing(latency: &Account) -> Option<Account> {
     Some(Account {
         of: "the time of the requests in the server, none of whose CPU was full".to_owned(),
         total: latency.requests?,
-        unit: "requests".to_owned(),
+        unit: types::STANDING.to_owned(),
         ..latency.clone()
     })
 }

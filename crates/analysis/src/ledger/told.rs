@@ -106,10 +106,8 @@ const AT_REST: [&str; 6] = [
 
 /// Whether a thread of a pool has nothing to do: it waits there, and not in the application that it has called.
 pub(super) fn is_at_rest(told: &Told) -> bool {
-    let rests = |frame: &String| AT_REST.iter().any(|function| frame.contains(function));
-    let at = told.frames.iter().position(rests);
-    let called = |own: u32| at.is_some_and(|at| (own as usize) < at);
-    is_within(told, &AT_REST) && !told.own.is_some_and(called)
+    let at = place_within(told, &AT_REST);
+    at.is_some_and(|at| told.own.is_none_or(|own| own as usize >= at))
 }
 
 /// Parts of names of functions that wait for a lock that only one holds. Pools wait for a signal, behind no such lock;
@@ -293,13 +291,24 @@ fn words_in(name: &str) -> Vec<String> {
 }
 
 fn is_within(told: &Told, functions: &[&str]) -> bool {
+    place_within(told, functions).is_some()
+}
+
+/// Which of its functions, from the innermost on, a thread waits in.
+fn place_within(told: &Told, functions: &[&str]) -> Option<usize> {
     let waits = !matches!(told.state, ToldState::Running | ToldState::Sleep);
-    waits && are_within(&told.frames, functions)
+    waits
+        .then(|| place_among(&told.frames, functions))
+        .flatten()
 }
 
 fn are_within(names: &[impl AsRef<str>], functions: &[&str]) -> bool {
+    place_among(names, functions).is_some()
+}
+
+fn place_among(names: &[impl AsRef<str>], functions: &[&str]) -> Option<usize> {
     let mut names = names.iter().take(INNERMOST).map(AsRef::as_ref);
-    names.any(|name: &str| functions.iter().any(|function| name.contains(function)))
+    names.position(|name: &str| functions.iter().any(|function| name.contains(function)))
 }
 
 /// Kind and words of a wait; `None` where the runtime knows of none, as the system call does.

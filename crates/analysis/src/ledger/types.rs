@@ -4,6 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Unit of an account of a rate that divides the requests in the server.
+pub(super) const STANDING: &str = "requests";
+
 /// Two accounts of one trial, each adding up to a measured total, and those of the servers behind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ledger {
@@ -226,6 +229,12 @@ impl Account {
         let ran = |r: &&Row| r.label.starts_with(super::latency::ON_CPU);
         let waits = waits.filter(|r| !ran(r) && !super::label::is_for_interpreter(r));
         waits.max_by(|a, b| a.share.total_cmp(&b.share))
+    }
+
+    /// Whether it divides what limits the rate as the account of the latency does once more: what that says beside its
+    /// rows need not be said again.
+    pub fn is_of_latency(&self) -> bool {
+        self.unit == STANDING
     }
 
     /// Share without a label that is not the server's own work either.

@@ -587,12 +587,7 @@ impl<'a> Accountant<'a> {
             let process = self.threads.tgid.get(&one.tid).copied();
             let moments = moments.entry(process.unwrap_or_default()).or_default();
             moments.insert(one.at_ns);
-            let pieces = self
-                .scene
-                .pieces
-                .get(&one.tid)
-                .map_or(&[][..], Vec::as_slice);
-            let Some(piece) = overlapping(pieces, one.at_ns, one.at_ns + 1).first() else {
+            let Some(piece) = self.scene.piece_at(one.tid, one.at_ns) else {
                 continue;
             };
             let owner = piece.owner;
@@ -659,11 +654,10 @@ impl<'a> Accountant<'a> {
         let answering = answering(self.traced, self.scene, self.threads, self.target);
         let pools = pools.filter_map(|tids| self.time_of(&tids, stacks));
         let others = pools.chain(self.time_of(&answering, stacks));
-        let idle = |time: &ThreadTime| idle_share(time);
         // The first of several that are as busy.
         let all = readers.into_iter().chain(others);
         all.reduce(|best, time| {
-            if idle(&time) < idle(&best) {
+            if time.idle_share() < best.idle_share() {
                 time
             } else {
                 best
@@ -826,13 +820,7 @@ impl<'a> Accountant<'a> {
             if target != Some(self.target) {
                 continue;
             }
-            let pieces = self
-                .scene
-                .pieces
-                .get(&sample.tid)
-                .map_or(&[][..], Vec::as_slice);
-            let Some(piece) = pieces::overlapping(pieces, sample.at_ns, sample.at_ns + 1).first()
-            else {
+            let Some(piece) = self.scene.piece_at(sample.tid, sample.at_ns) else {
                 continue;
             };
             let key = match self.scene.is_unpolled(self.target, sample) {
@@ -847,7 +835,7 @@ impl<'a> Accountant<'a> {
             }
             if chosen.contains(&piece.owner) {
                 let turn = self.turn(piece.owner);
-                if (turn.arrived..turn.end).contains(&sample.at_ns) {
+                if turn.times().contains(&sample.at_ns) {
                     *sums.entry((Place::OnCpu, sample.stack)).or_default() += sample.count;
                 }
                 if sample.at_ns < turn.read {
@@ -913,13 +901,6 @@ impl Lines {
             before(begins).saturating_sub(before(ends))
         })
     }
-}
-
-/// The part of the time in which threads had nothing to do.
-fn idle_share(time: &ThreadTime) -> f64 {
-    let places = time.account.places.iter();
-    let idle = places.filter(|place| place.place == Place::Idle);
-    idle.map(|place| place.total_ns).sum::<u64>() as f64 / time.account.total_ns.max(1) as f64
 }
 
 /// Stretches that overlap or touch as one, by rising time.

@@ -294,6 +294,11 @@ impl<'a> Scene<'a> {
         overlapping(pieces, from, to)
     }
 
+    /// What a thread did at a time.
+    pub(super) fn piece_at(&self, tid: u32, at_ns: u64) -> Option<&Piece> {
+        self.pieces_of(tid, at_ns, at_ns + 1).first()
+    }
+
     /// Whether a sample is of the time in which no thread of its runtime polls, and its own runs.
     pub(super) fn is_unpolled(&self, target: usize, sample: &Located) -> bool {
         let times = self.unpolled.get(target).map_or(&[][..], Vec::as_slice);

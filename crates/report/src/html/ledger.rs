@@ -2,7 +2,7 @@
 //! place.
 
 use crate::number::{Number, Source, Unit};
-use analysis::{Account, Asked, Basis, Branch, Ledger, Row};
+use analysis::{Account, Asked, Branch, Ledger, Row};
 use serde::Serialize;
 
 /// Narrower segments carry no label, as a share of the bar.
@@ -60,8 +60,7 @@ fn view(name: &str, account: &Account, at: &str, source: &Source) -> AccountView
         from += row.share;
         view
     });
-    // The account of a rate may be that of the latency once more.
-    let again = at.ends_with("rate") && account.basis == Basis::Requests;
+    let again = account.is_of_latency();
     let branches = account.branches.iter().filter(|_| !again);
     let asked = account.asked.iter().filter(|_| !again);
     AccountView {

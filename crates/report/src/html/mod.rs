@@ -123,6 +123,8 @@ struct Page<'a> {
     answer: Option<answer::AnswerView>,
     /// In place of `answer` where nothing was loaded.
     found: Option<watched::FoundView>,
+    /// It was found in traffic that was there, and stands for the answer.
+    no_load: bool,
     /// In place of `answer`, and of all that is about trials, in a run of traffic.
     traffic: Option<traffic::TrafficView>,
     /// What the numbers say beyond the answer.
@@ -209,6 +211,7 @@ pub fn page_of(record: &RunRecord, analysis: &RunAnalysis, document: &RunDocumen
         plan_seed: Source::new("plan.json", &record.plan).number("/seed", Unit::Plain),
         design: design::design(record, analysis, plan.as_ref(), &source),
         answer,
+        no_load: found.is_some() && watched::no_load(record, document),
         found,
         traffic: traffic::traffic(document, &source),
         said,

@@ -25,17 +25,22 @@ pub struct FoundView {
     remedy: String,
     slow: Option<Number>,
     seconds: Option<Number>,
-    /// Nothing was loaded: there is no other answer.
-    watched: bool,
     /// Pointer of the finding in the document.
     at: String,
+}
+
+/// Traffic that was there was watched, and nothing loaded: what was found is all the answer.
+pub fn no_load(record: &RunRecord, document: &RunDocument) -> bool {
+    document.watched.is_some() && record.trials.iter().all(|t| t.outcome.is_none())
 }
 
 /// What was found in traffic that was there, or under the one load of a diagnosis; `None` where several loads or
 /// settings stand for the answer.
 pub fn found(record: &RunRecord, document: &RunDocument, source: &Source) -> Option<FoundView> {
-    let loaded = record.trials.iter().any(|t| t.outcome.is_some());
-    let watched = document.watched.as_ref().filter(|_| !loaded);
+    let watched = document
+        .watched
+        .as_ref()
+        .filter(|_| no_load(record, document));
     let cell = match (watched, document.diagnosed.as_slice()) {
         (Some(_), all) => {
             let newest = record.trials.first()?.id;
@@ -56,7 +61,6 @@ pub fn found(record: &RunRecord, document: &RunDocument, source: &Source) -> Opt
         remedy: first.remedy.clone(),
         slow: number("slow"),
         seconds: number("seconds"),
-        watched: watched.is_some(),
         at: format!("/diagnosed/{cell}/diagnosis/0"),
     })
 }

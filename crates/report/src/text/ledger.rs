@@ -2,7 +2,7 @@
 
 use super::style::Style;
 use super::wrap::{WIDTH, wrapped};
-use analysis::{Account, Basis, Ledger, Row};
+use analysis::{Account, Ledger, Row};
 
 /// Rows below this share say nothing in an account of another server.
 const SMALL: f64 = 0.05;
@@ -24,8 +24,7 @@ pub(super) fn ledger(ledger: Option<&Ledger>, style: Style) -> String {
         } else {
             0.0
         };
-        // The account of a rate may be that of the latency once more.
-        let again = at.ends_with("rate") && account.basis == Basis::Requests;
+        let again = account.is_of_latency();
         text += &head(&name, account, style);
         for branch in account
             .branches
@@ -51,7 +50,7 @@ pub(super) fn ledger(ledger: Option<&Ledger>, style: Style) -> String {
 fn head(name: &str, account: &Account, style: Style) -> String {
     let requests = account
         .requests
-        .filter(|_| account.unit != "requests")
+        .filter(|_| !account.is_of_latency())
         .map(|n| format!(", {n:.1} requests"))
         .unwrap_or_default();
     let total = format!("{} {}", number(account.total), account.unit);

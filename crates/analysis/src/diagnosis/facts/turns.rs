@@ -7,9 +7,8 @@ use crate::ledger::{
     is_at_limiter, is_at_mutex, is_in_pool, is_name_server, opening_share, tries_a_file,
     tries_a_lock, waits_for_made_lock,
 };
-use std::collections::BTreeMap;
-
 use record::{Examination, Nanos, Place, PlaceTime, TargetTurns, ThreadTime, Told, ToldState};
+use std::collections::BTreeMap;
 
 const SOURCE: &str = "turns: sockets and threads, traced";
 /// Fewer turns than this tell nothing of shares.
@@ -126,7 +125,7 @@ fn longest_waited(material: &Material<'_>, turns: &TargetTurns, sheet: &mut Shee
     };
     let way = ns.saturating_sub(theirs.account.total_ns) as f64 / 1e6;
     sheet.known(ON_THE_WAY, way / theirs.account.turns as f64, SOURCE);
-    match theirs.threads.as_ref().and_then(idle_share) {
+    match theirs.threads.as_ref().and_then(ThreadTime::idle_share) {
         Some(share) => sheet.known(BEHIND_IDLE, share, SOURCE),
         None => sheet.not_applicable(BEHIND_IDLE, "no thread was seen there that reads requests"),
     }
@@ -137,15 +136,6 @@ fn not_behind(sheet: &mut Sheet<'_>, why: &str) {
     for name in [ON_THE_WAY, BEHIND_IDLE] {
         sheet.not_applicable(name, why);
     }
-}
-
-/// The share of their time in which threads had no request.
-fn idle_share(threads: &ThreadTime) -> Option<f64> {
-    let places = threads.account.places.iter();
-    let idle = places.filter(|p| p.place == Place::Idle);
-    let idle: f64 = idle.map(|p| p.total_ns as f64).sum();
-    let all = threads.account.total_ns as f64;
-    (all > 0.0).then_some(idle / all)
 }
 
 pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
@@ -247,7 +237,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     match &turns.threads {
         Some(threads) => {
             sheet.known(THREADS, threads.threads as f64, SOURCE);
-            match idle_share(threads) {
+            match threads.idle_share() {
                 Some(share) => sheet.known(THREADS_IDLE, share, SOURCE),
                 None => sheet.not_applicable(THREADS_IDLE, "no time of them"),
             }
