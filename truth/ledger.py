@@ -102,7 +102,7 @@ def ambiguous(plan):
 
 
 # Words that say what is waited for, whatever else the row names: the call that waits, or what the holder does.
-WAITS = r"waiting for (a|the) (lock|permit|semaphore)|waiting for the result of another|waiting until another thread"
+WAITS = r"waiting for (a|the) (lock|permit|semaphore)|waiting for the result of another|waiting (until another|for) thread"
 
 
 class Names:

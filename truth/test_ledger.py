@@ -43,6 +43,7 @@ class Naming(unittest.TestCase):
             (("in upstream-4711: asleep until a timer", ""), ("upstream", 4711)),
             (("asleep", "clock_nanosleep; woken by a timer"), ("sleep",)),
             (("waiting for a lock", "futex; woken by thread worker"), ("lock",)),
+            (("waiting for thread worker, which is asleep until a timer", "hold_lock"), ("lock",)),
             (("behind other requests", "sort_records"), ("queue",)),
             (("waiting for a CPU", ""), ("queue",)),
             (("TCP send", "tcp_sendmsg"), ("own",)),

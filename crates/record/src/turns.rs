@@ -238,7 +238,8 @@ pub struct PlaceTime {
     /// time is shared out as the threads that were met waiting there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<u32>,
-    /// The helper process that was at it, of those that talk to no client; empty for the server's own threads.
+    /// The helper process that was at it, of those that talk to no client; empty for the server's own threads. `thread
+    /// NAME` is one of these that serves no request, and was at it while the turn's waited for it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub helper: String,
     /// Turns that had a part of their time here.
@@ -354,6 +355,12 @@ pub struct Told {
 }
 
 impl Told {
+    /// The application's innermost function and what that called, innermost first; all where none is known for its.
+    pub fn called(&self) -> &[String] {
+        let own = self.own.map_or(self.frames.len(), |own| own as usize + 1);
+        &self.frames[..own.min(self.frames.len())]
+    }
+
     /// Index of the innermost function of a script, which has its place behind its name; what is compiled in has none.
     pub fn innermost_of_script(&self) -> Option<usize> {
         self.frames.iter().position(|frame| frame.contains(" ("))

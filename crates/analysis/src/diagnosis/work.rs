@@ -219,8 +219,6 @@ impl Works {
 
     /// Whether functions of a script are doing this.
     pub(crate) fn scripted(&self, told: &Told, kind: &str) -> bool {
-        let called = told.own.map_or(told.frames.len(), |own| own as usize + 1);
-        let called = &told.frames[..called.min(told.frames.len())];
         // The innermost function of a script is the one whose line is told: what it calls is compiled in.
         let innermost = told.innermost_of_script();
         let is_innermost = told.own.is_none_or(|own| Some(own as usize) == innermost);
@@ -229,7 +227,7 @@ impl Works {
         let mut of_kind = self.work.iter().filter(|w| w.kind == kind);
         of_kind.any(|work| {
             let frames = match work.at {
-                At::Called => called,
+                At::Called => told.called(),
                 At::Any | At::Leaf => &told.frames,
             };
             let fits = |frame: &String| work.scripts.iter().any(|p| matches(p, frame));

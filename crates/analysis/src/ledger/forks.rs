@@ -6,6 +6,7 @@
 //! All looks lie on one tree of calls; where its time parts, each branch is one answer, as far in as it still has
 //! enough. Libraries end it: their innermost functions say how and not for whom.
 
+use super::names;
 use super::told::{self, Line};
 use super::types::{Account, Branch, ServerLedger};
 use record::{ThreadLooks, Told};
@@ -121,7 +122,7 @@ pub(super) fn opening_share(looks: &ThreadLooks, all: &[Told]) -> Option<f64> {
     for one in &looks.met {
         let told = all.get(one.told as usize)?;
         seen += one.looks;
-        if told.frames.iter().any(|frame| told::opens_or_ends(frame)) {
+        if told.frames.iter().any(|frame| names::opens_or_ends(frame)) {
             opening += one.looks;
         }
     }

@@ -645,8 +645,13 @@ impl LatencyCase<'_> {
     fn of_place(&self, turns: &TargetTurns, place: &PlaceTime) -> Part {
         let ns = place.total_ns as f64;
         let (kind, mut label, own) = self.words(turns, place);
-        if !place.helper.is_empty() && place.place != Place::NoFreeThread {
-            label.push_str(&format!(", in the helper process {}", place.helper));
+        match place.helper.as_str() {
+            "" => {}
+            thread if thread.starts_with("thread ") => {
+                label = format!("waiting for {thread}, which is {label}");
+            }
+            _ if place.place == Place::NoFreeThread => {}
+            helper => label.push_str(&format!(", in the helper process {helper}")),
         }
         Part {
             kind: kind.to_owned(),

@@ -916,6 +916,36 @@ fn told_rows(all: Vec<Told>, waker: &str) -> Vec<(String, String, String)> {
     rows.map(|r| (r.kind, r.label, r.place)).collect()
 }
 
+/// A thread that serves nobody has what a request waits for, and sleeps; the request sleeps elsewhere as well.
+#[test]
+fn what_another_thread_sleeps_for_is_a_row_of_its_own() {
+    let places = vec![
+        PlaceTime {
+            helper: "thread keeper".to_owned(),
+            ..place(Place::Blocked, "sleep", 600)
+        },
+        place(Place::Blocked, "sleep", 400),
+    ];
+    let turns = Turns {
+        window_ns: 1_000_000_000,
+        targets: vec![target("app", places)],
+        ..Turns::default()
+    };
+    let examination = Examination::default();
+    let case = LatencyCase {
+        unaccepted: 0,
+        turns: &turns,
+        examination: &examination,
+    };
+    let account = case.account("app", true, Which::All).unwrap();
+    let labels = account.rows.iter().map(|row| row.label.as_str());
+    let expected = [
+        "waiting for thread keeper, which is asleep until a timer",
+        "asleep until a timer",
+    ];
+    assert_eq!(labels.collect::<Vec<_>>(), expected);
+}
+
 #[test]
 fn what_a_runtime_told_says_which_lock_and_who_has_it() {
     use ToldState as S;

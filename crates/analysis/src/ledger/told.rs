@@ -183,7 +183,7 @@ pub(super) const UNTIL_TRIED: &str = "asleep until a lock is tried again";
 const NEAR_A_LOCK: usize = 3;
 
 /// `FileLock.lock` of `FileLock.lock (mapproxy/util/lock.py:62)`.
-fn function_of(frame: &str) -> &str {
+pub(super) fn function_of(frame: &str) -> &str {
     frame
         .split_once(" (")
         .map_or(frame, |(function, _)| function)
@@ -205,89 +205,6 @@ fn names_a_lock(function: &str) -> bool {
     };
     let name = function.to_ascii_lowercase();
     name.match_indices("lock").any(begins)
-}
-
-/// Words of functions that begin or end a connection, alone or with what they begin.
-const CONNECTS: [&str; 9] = [
-    "connect",
-    "reconnect",
-    "disconnect",
-    "handshake",
-    "login",
-    "logon",
-    "logout",
-    "logoff",
-    "authenticate",
-];
-const BEGINS: [&str; 7] = ["create", "get", "make", "new", "open", "establish", "close"];
-/// Words of classes of those who ask others, and of what begins and ends one of them.
-const CLIENTS: [&str; 12] = [
-    "client",
-    "connection",
-    "session",
-    "channel",
-    "producer",
-    "consumer",
-    "transport",
-    "pdo",
-    "mysqli",
-    "smtp",
-    "imap",
-    "ldap",
-];
-const ENDS: [&str; 16] = [
-    "init",
-    "construct",
-    "initialize",
-    "new",
-    "start",
-    "stop",
-    "open",
-    "close",
-    "quit",
-    "shutdown",
-    "dispose",
-    "terminate",
-    "bind",
-    "unbind",
-    "exit",
-    "destroy",
-];
-
-/// Whether a function opens a connection of a client or ends it, by its name: `KazooClient.start`, `PDO::__construct`,
-/// `SocketFactory.createConnection`, `Smtp.login`; what is asked on it is another one.
-pub(super) fn opens_or_ends(frame: &str) -> bool {
-    let name = bare(function_of(frame));
-    let (class, method) = match name.rfind(['.', ':', '#']) {
-        Some(at) => (&name[..at], &name[at + 1..]),
-        None => ("", name),
-    };
-    let words = words_in(method);
-    let has = |all: &[&str]| words.iter().any(|word| all.contains(&word.as_str()));
-    let begins = words.iter().any(|word| word == "connection") && has(&BEGINS);
-    let of_client = words_in(class)
-        .iter()
-        .any(|word| CLIENTS.contains(&word.as_str()));
-    has(&CONNECTS) || begins || of_client && words.len() == 1 && has(&ENDS)
-}
-
-/// The words that a name is made of, in small letters: of `createTcpConnection`, `create_tcp_connection`, `__init__`.
-fn words_in(name: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    let mut before = ' ';
-    for letter in name.chars() {
-        let begins = !before.is_alphabetic() || letter.is_uppercase() && before.is_lowercase();
-        if letter.is_alphabetic() {
-            if begins {
-                words.push(String::new());
-            }
-            if let Some(word) = words.last_mut() {
-                word.extend(letter.to_lowercase());
-            }
-        }
-        before = letter;
-    }
-    words
 }
 
 fn is_within(told: &Told, functions: &[&str]) -> bool {
@@ -566,7 +483,7 @@ fn own_frames(told: &Told) -> impl Iterator<Item = &String> {
 }
 
 /// `Pool.getConnection` of `com.example.db.Pool.getConnection`; what is no such path stays as it is.
-fn bare(function: &str) -> &str {
+pub(super) fn bare(function: &str) -> &str {
     if function.contains(['/', ' ', '<']) {
         return function;
     }
@@ -642,35 +559,6 @@ mod tests {
             "show (shop.py:4)",
         ];
         assert!(!is_at_rest(&in_pool(&waits, Some(2))));
-    }
-
-    #[test]
-    fn what_begins_or_ends_a_connection_is_known_by_its_name() {
-        for frame in [
-            "KazooClient.start (kazoo/client.py:619)",
-            "KazooClient.stop (kazoo/client.py:668)",
-            "create_tcp_connection (kazoo/handlers/utils.py:191)",
-            "PDO::__construct",
-            "PgConnection#initialize (pg/connection.rb:9)",
-            "org.postgresql.Driver.connect",
-            "java.sql.DriverManager.getConnection",
-            "SMTP.login (smtplib.py:684)",
-            "mysqli_connect",
-        ] {
-            assert!(opens_or_ends(frame), "{frame}");
-        }
-        for frame in [
-            "KazooClient.get (kazoo/client.py:1142)",
-            "Connection.execute (sqlalchemy/engine/base.py:1385)",
-            "Session.get (requests/sessions.py:593)",
-            "open (io.py:1)",
-            "Thread.start (threading.py:938)",
-            "File.close",
-            "isConnected",
-            "PDO::prepare",
-        ] {
-            assert!(!opens_or_ends(frame), "{frame}");
-        }
     }
 
     #[test]

@@ -829,6 +829,10 @@ fn who_waits_for_a_thread_that_serves_nobody_waits_for_what_that_one_waits_for()
     let target = until_signalled(false);
     assert_eq!(at(&target, Place::Blocked, "sleep", "timer"), 1_000);
     assert_eq!(at(&target, Place::Blocked, "disk", "interrupt"), 400);
+    let of_it = |place: &record::PlaceTime| place.helper == "thread t13";
+    let blocked = |place: &&record::PlaceTime| place.place == Place::Blocked;
+    let mut waits = target.account.places.iter().filter(blocked);
+    assert!(waits.all(of_it), "a thread's own sleep is another row");
     assert_eq!(time_at(&target, Place::OnCpu), 100 + 100 + 100 + 300 + 100);
     assert_eq!(at(&target, Place::Blocked, "futex", "thread t13"), 0);
     // One that serves another request meanwhile has a lock.

@@ -20,7 +20,7 @@ pub(super) struct Row {
     pub detail: u32,
     pub waker: u32,
     pub stack: Option<u32>,
-    /// The helper process that it is in, of [`Names`]; 0 for the server's own.
+    /// The helper process that it is in, or the thread that it waits for, of [`Names`]; 0 for the server's own.
     pub thread: u32,
     /// What the thread's runtime told of it.
     pub told: Option<u32>,
@@ -562,13 +562,16 @@ impl<'a> Scene<'a> {
         for piece in by.map_or(&[][..], |by| self.pieces_of(by, from, to)) {
             let (begin, end) = (piece.from.max(at), piece.to.min(to));
             let found = by.filter(|_| piece.owner == NONE && is_at_something(piece));
+            let row_of = |by| match self.of_helper(by, piece) {
+                // What the turn's own threads sleep for is another row.
+                waits if waits.place == Place::Blocked => Row {
+                    thread: row.waker,
+                    ..waits
+                },
+                other => other,
+            };
             give_some(give, row, at, begin);
-            give_some(
-                give,
-                found.map_or(row, |by| self.of_helper(by, piece)),
-                begin,
-                end,
-            );
+            give_some(give, found.map_or(row, row_of), begin, end);
             at = end.max(at);
         }
         give_some(give, row, at, to);

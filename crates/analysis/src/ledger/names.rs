@@ -1,0 +1,237 @@
+//! What a function does, by the words of its name.
+//!
+//! In the flow: asked of the functions that runtimes tell and that profiles name, for facts about what a request does
+//! each time. The surprise: a name says it in every language and library alike, where a list of functions knows those
+//! that somebody has met.
+
+use super::told::{bare, function_of};
+
+/// Words of functions that begin or end a connection, alone or with what they begin.
+const CONNECTS: [&str; 9] = [
+    "connect",
+    "reconnect",
+    "disconnect",
+    "handshake",
+    "login",
+    "logon",
+    "logout",
+    "logoff",
+    "authenticate",
+];
+const BEGINS: [&str; 7] = ["create", "get", "make", "new", "open", "establish", "close"];
+/// Words of classes of those who ask others, and of what begins and ends one of them.
+const CLIENTS: [&str; 12] = [
+    "client",
+    "connection",
+    "session",
+    "channel",
+    "producer",
+    "consumer",
+    "transport",
+    "pdo",
+    "mysqli",
+    "smtp",
+    "imap",
+    "ldap",
+];
+const ENDS: [&str; 16] = [
+    "init",
+    "construct",
+    "initialize",
+    "new",
+    "start",
+    "stop",
+    "open",
+    "close",
+    "quit",
+    "shutdown",
+    "dispose",
+    "terminate",
+    "bind",
+    "unbind",
+    "exit",
+    "destroy",
+];
+
+/// Whether a function opens a connection of a client or ends it, by its name: `KazooClient.start`, `PDO::__construct`,
+/// `SocketFactory.createConnection`, `Smtp.login`; what is asked on it is another one.
+pub(super) fn opens_or_ends(frame: &str) -> bool {
+    let name = bare(function_of(frame));
+    let (class, method) = match name.rfind(['.', ':', '#']) {
+        Some(at) => (&name[..at], &name[at + 1..]),
+        None => ("", name),
+    };
+    let words = words_in(method);
+    let has = |all: &[&str]| words.iter().any(|word| all.contains(&word.as_str()));
+    let begins = words.iter().any(|word| word == "connection") && has(&BEGINS);
+    let of_client = words_in(class)
+        .iter()
+        .any(|word| CLIENTS.contains(&word.as_str()));
+    has(&CONNECTS) || begins || of_client && words.len() == 1 && has(&ENDS)
+}
+
+/// The words that a name is made of, in small letters: of `createTcpConnection`, `create_tcp_connection`, `__init__`,
+/// `FMParser`.
+fn words_in(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut before = ' ';
+    let mut letters = name.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let mut ends_capitals = || letters.peek().is_some_and(|next| next.is_lowercase());
+        let begins = !before.is_alphabetic()
+            || letter.is_uppercase() && (before.is_lowercase() || ends_capitals());
+        if letter.is_alphabetic() {
+            if begins {
+                words.push(String::new());
+            }
+            if let Some(word) = words.last_mut() {
+                word.extend(letter.to_lowercase());
+            }
+        }
+        before = letter;
+    }
+    words
+}
+
+/// Words of classes of what is made once and used by all requests, and of what makes one of them.
+const KEPT: [&str; 34] = [
+    "analyzer",
+    "catalog",
+    "catalogue",
+    "client",
+    "compiler",
+    "config",
+    "configuration",
+    "dictionary",
+    "driver",
+    "engine",
+    "environment",
+    "factory",
+    "grammar",
+    "lexer",
+    "loader",
+    "mapper",
+    "parser",
+    "pattern",
+    "patterns",
+    "pool",
+    "registry",
+    "router",
+    "ruleset",
+    "schema",
+    "schemas",
+    "settings",
+    "stylesheet",
+    "template",
+    "templates",
+    "tokenizer",
+    "translations",
+    "translator",
+    "validator",
+    "wsdl",
+];
+const MAKES: [&str; 12] = [
+    "build",
+    "compute",
+    "construct",
+    "create",
+    "deploy",
+    "generate",
+    "init",
+    "initialize",
+    "load",
+    "make",
+    "parse",
+    "setup",
+];
+const CONSTRUCTORS: [&str; 4] = ["init", "construct", "initialize", "new"];
+
+/// Whether a function makes what could be made once, by its name: `Schema.__init__`, `Environment::loadTemplate`,
+/// `regexp.MustCompile`, `TransformerFactory.newInstance`; what is done with it is another one.
+pub(crate) fn makes(function: &str) -> bool {
+    let name = function_of(function);
+    // What a function of C++ takes is not what it is.
+    let arguments = name.find('(').filter(|_| name.ends_with(')'));
+    let name = &name[..arguments.unwrap_or(name.len())];
+    let (class, method) = match name.rfind(['.', ':', '#']) {
+        Some(at) => (name[..at].trim_end_matches(':'), &name[at + 1..]),
+        None => ("", name),
+    };
+    let class = class.rsplit(['.', '\\', '/', ':']).next().unwrap_or(class);
+    let words = words_in(method);
+    let has = |all: &[&str]| words.iter().any(|word| all.contains(&word.as_str()));
+    let constructs = match words.as_slice() {
+        [word] => CONSTRUCTORS.contains(&word.as_str()),
+        [new, instance] => new == "new" && instance == "instance",
+        _ => false,
+    };
+    let kept = words_in(class)
+        .iter()
+        .any(|word| KEPT.contains(&word.as_str()));
+    has(&["compile", "recompile"]) || constructs && kept || has(&MAKES) && has(&KEPT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_begins_or_ends_a_connection_is_known_by_its_name() {
+        for frame in [
+            "KazooClient.start (kazoo/client.py:619)",
+            "KazooClient.stop (kazoo/client.py:668)",
+            "create_tcp_connection (kazoo/handlers/utils.py:191)",
+            "PDO::__construct",
+            "PgConnection#initialize (pg/connection.rb:9)",
+            "org.postgresql.Driver.connect",
+            "java.sql.DriverManager.getConnection",
+            "SMTP.login (smtplib.py:684)",
+            "mysqli_connect",
+        ] {
+            assert!(opens_or_ends(frame), "{frame}");
+        }
+        for frame in [
+            "KazooClient.get (kazoo/client.py:1142)",
+            "Connection.execute (sqlalchemy/engine/base.py:1385)",
+            "Session.get (requests/sessions.py:593)",
+            "open (io.py:1)",
+            "Thread.start (threading.py:938)",
+            "File.close",
+            "isConnected",
+            "PDO::prepare",
+        ] {
+            assert!(!opens_or_ends(frame), "{frame}");
+        }
+    }
+
+    #[test]
+    fn what_makes_what_could_be_kept_is_known_by_its_name() {
+        for function in [
+            "Schema.__init__ (graphene/types/schema.py:52)",
+            "Render._load_template (web/template.py:960)",
+            "Twig\\Environment::loadTemplate",
+            "HTML::Template::new (HTML/Template.pm:1050)",
+            "regexp.MustCompile",
+            "github.com/gin-gonic/gin/render.HTMLDebug.loadTemplate",
+            "freemarker.core.FMParser.<init>",
+            "javax.xml.transform.TransformerFactory.newInstance",
+            "build_schema (graphql/utilities/build_ast_schema.py:30)",
+        ] {
+            assert!(makes(function), "{function}");
+        }
+        for function in [
+            "Template.render (django/template/base.py:170)",
+            "ClientSession.get (aiohttp/client.py:900)",
+            "Response.__init__ (flask/wrappers.py:10)",
+            "freemarker.template.Template.process",
+            "getConfiguration",
+            "Document.__init__",
+            "loads (json/__init__.py:299)",
+            "HttpParser.feed",
+            "mysql_parse(THD*, char*, unsigned int, Parser_state*)",
+            "net/http.(*Transport).RoundTrip",
+        ] {
+            assert!(!makes(function), "{function}");
+        }
+    }
+}
