@@ -2,15 +2,14 @@
 
 use super::{Material, Sheet};
 use crate::diagnosis::work;
-use crate::ledger::{is_nameless, makes};
+use crate::ledger::is_nameless;
 use record::{Frame, Profile, ProfileKind, Stack, Told};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 const SOURCE: &str = "on-CPU profile";
 const SCRIPTS: &str = "on-CPU profile, and the functions that the runtime said it was in";
 const SCRIPT: &str = "profile.script_share";
 const INTERPRETED: &str = "profile.jvm_interpreted_share";
-const MAKING: &str = "profile.making_share";
 /// What its interpreter of bytecode is called by itself.
 const INTERPRETER: &str = "Interpreter";
 /// The library of a virtual machine whose compiled code is a program like any other, and not a script.
@@ -19,10 +18,9 @@ const JVM: &str = "libjvm.so";
 const FEWEST: u64 = 50;
 /// Looks at an interpreter cost more than samples: of so few on, a part is known less its standard error.
 const FEWEST_LOOKS: u64 = 20;
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 8] = [
     SCRIPT,
     INTERPRETED,
-    MAKING,
     "profile.crypto_share",
     "profile.logging_call_share",
     "profile.kernel_share",
@@ -79,20 +77,16 @@ fn scripts(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let Some(interpreter) = interpreter.filter(|_| looks >= FEWEST_LOOKS) else {
         return;
     };
-    let mut add = |name: &str, of_it: &dyn Fn(&Told) -> bool| {
-        let among = ran.iter().filter(|(told, _)| of_it(told));
-        let part = among.map(|(_, n)| n).sum::<u64>() as f64 / looks as f64;
-        let part = part - (part * (1.0 - part) / looks as f64).sqrt();
-        let share = (part * interpreter).max(sheet.value(name).unwrap_or(0.0));
-        if part > 0.0 {
-            sheet.known(name, share, SCRIPTS);
-        }
-    };
     for kind in (work::works().judged()).filter(|kind| work::works().has_scripts(kind)) {
+        let of_kind = ran.iter().filter(|(t, _)| work::works().scripted(t, kind));
+        let part = of_kind.map(|(_, n)| n).sum::<u64>() as f64 / looks as f64;
+        let part = part - (part * (1.0 - part) / looks as f64).sqrt();
         let name = format!("profile.{kind}_share");
-        add(&name, &|told| work::works().scripted(told, kind));
+        let share = (part * interpreter).max(sheet.value(&name).unwrap_or(0.0));
+        if part > 0.0 {
+            sheet.known(&name, share, SCRIPTS);
+        }
     }
-    add(MAKING, &|told| told.called().iter().any(|f| makes(f)));
 }
 
 /// A stack, and what its frames show.
@@ -144,18 +138,6 @@ fn shares(profile: &Profile, stacks: &[&Stack], samples: f64, sheet: &mut Sheet<
     };
     let script = share(&|s| is(s, "interpreter")).max(made);
     sheet.known(SCRIPT, script, SOURCE);
-    // Of programs whose names are those of their sources: a runtime's own compilers and loaders are C++.
-    let mut known: HashMap<&str, bool> = HashMap::new();
-    let mut making = 0;
-    for s in &seen {
-        let symbols = s.frames.iter().filter(|frame| !frame.kernel);
-        let mut symbols = symbols.map(|frame| frame.symbol.as_str());
-        let is_made = |symbol| !str::contains(symbol, "::") && makes(symbol);
-        if symbols.any(|symbol| *known.entry(symbol).or_insert_with(|| is_made(symbol))) {
-            making += s.stack.weight;
-        }
-    }
-    sheet.known(MAKING, making as f64 / samples, SOURCE);
     // Big numbers, ciphers and digests are those of TLS where anything speaks it, else the application's.
     let speaks_tls = seen.iter().any(|s| is(s, "tls_session"));
     let ciphers = ["tls", "tls_handshake", "tls_bulk", "tls_unnamed"];
