@@ -1526,6 +1526,40 @@ fn look_ups_that_find_nothing_are_told_from_those_of_what_need_not_be_there() {
     assert!(matches!(missed, Reading::NotApplicable(_)), "{missed:?}");
 }
 
+/// A library tries a daemon that is not there, and the server behind is asked all the same.
+#[test]
+fn a_daemon_that_a_library_does_without_is_no_upstream() {
+    let peer = |address: &str, connects: u64, missing: u64, requests: u64| record::UpstreamStats {
+        address: address.to_owned(),
+        connects,
+        connect_errors: (missing > 0)
+            .then(|| ("ENOENT".to_owned(), missing))
+            .into_iter()
+            .collect(),
+        requests,
+        ..record::UpstreamStats::default()
+    };
+    let of = |peers: Vec<record::UpstreamStats>| {
+        let mut record = with_calls(trial(0.5), Vec::new());
+        let signature = (record.examination.as_mut()).and_then(|e| e.signature.as_mut());
+        signature.unwrap().targets[0].upstreams = Some(peers);
+        let facts = facts_of(&record, &[], 0.01);
+        let value = |name: &str| facts.view("web").value(&format!("upstream.{name}"));
+        [value("peers"), value("failing_peers")]
+    };
+    let daemon = peer("/run/helper/request", 500, 500, 0);
+    let came = peer("127.0.0.1:40000", 0, 0, 0);
+    let asked = peer("127.0.0.1:4730", 500, 0, 1_000);
+    assert_eq!(
+        of(vec![daemon.clone(), came, asked]),
+        [Some(1.0), Some(0.0)]
+    );
+    // Nobody else answers, or another socket in the file system does, whose place it may share.
+    assert_eq!(of(vec![daemon.clone()]), [Some(1.0); 2]);
+    let other = peer("/run/php/other.sock", 500, 0, 1_000);
+    assert_eq!(of(vec![daemon, other]), [Some(2.0), Some(1.0)]);
+}
+
 #[test]
 fn growth_over_the_window_needs_no_load() {
     let calls = vec![call("read", FdClass::Client, 1_000, 60)];

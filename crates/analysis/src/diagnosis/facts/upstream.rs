@@ -50,7 +50,10 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let signature = material.signature(&sheet.target);
     if let Some(turns) = signature.and_then(|s| s.upstreams.as_deref()) {
         let of_the_host = |u: &UpstreamStats| OF_THE_HOST.iter().any(|p| u.address.contains(p));
-        let turns: Vec<UpstreamStats> = turns.iter().filter(|u| !of_the_host(u)).cloned().collect();
+        // Whoever only ever came to the server, or sent it something, was asked nothing.
+        let met = |u: &UpstreamStats| u.connects + u.requests > 0;
+        let are_asked = |u: &&UpstreamStats| met(u) && !of_the_host(u) && !is_absent(u, turns);
+        let turns: Vec<UpstreamStats> = turns.iter().filter(are_asked).cloned().collect();
         waits(material, &turns, sheet);
     }
     if let Some(heads) = signature.and_then(|s| s.heads.as_deref()) {
@@ -69,6 +72,19 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         ),
     }
     peers(material, sheet);
+}
+
+/// Whether a peer is a daemon that a library tries and does without (`uuidd`): there is no socket at its path, and all
+/// that answer are no sockets in the file system, of which that one might be another.
+fn is_absent(one: &UpstreamStats, all: &[UpstreamStats]) -> bool {
+    let is_unix = |u: &UpstreamStats| !u.address.contains(':');
+    let missing = one.connect_errors.get("ENOENT").copied().unwrap_or(0);
+    let mut answer = all.iter().filter(|u| u.requests > 0).peekable();
+    is_unix(one)
+        && missing > 0
+        && missing >= one.connects
+        && answer.peek().is_some()
+        && !answer.any(is_unix)
 }
 
 /// Share of the connections to upstreams that this side closed; `None` when none was closed, or nobody looked.
