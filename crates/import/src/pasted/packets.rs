@@ -1,7 +1,8 @@
 //! A packet a line, as tcpdump and tshark print them: SYNs that came again, silences, closed windows.
 //!
 //! Both become the same packets, which are then walked once. The surprise is Nagle's algorithm: it shows as data that
-//! leaves right behind an acknowledgement that came 40 ms late, and neither of the two alone means anything.
+//! leaves right behind an acknowledgement that came 40 ms late, and neither of the two alone means anything: an
+//! acknowledgement that comes after another time is a late one only where the way is known to be quick.
 
 use super::events::{artefact, clock};
 use record::pasted::Artefact;
@@ -41,6 +42,19 @@ struct Wire {
     acked: BTreeMap<Way, u64>,
     /// Whose data was acknowledged late, and when: what it sends at once was held back for that.
     held_back: BTreeMap<Way, (f64, String)>,
+    /// The shortest time after which each way followed the other one.
+    quickest: BTreeMap<Way, f64>,
+}
+
+/// A way there and back that takes longer may be the whole time of an acknowledgement, s.
+const QUICK_S: f64 = 0.01;
+/// Bytes of a full segment between machines: Nagle's algorithm holds back less (RFC 896).
+const FULL: f64 = 1448.0;
+
+/// Whether both ends are one machine: `127.0.0.1.80 > 127.0.0.1.4711`.
+fn within_a_host((from, to): &Way) -> bool {
+    let host = |end: &str| end.rsplit_once('.').map(|(host, _)| host.to_owned());
+    host(from).is_some() && host(from) == host(to)
 }
 
 /// All packets of a text, as one artefact.
@@ -187,16 +201,22 @@ impl Wire {
         if let Some((before, who, length)) = self.last.get(&key) {
             let wait = packet.at - before;
             let idle_ack = packet.length == 0.0 && packet.flags == "." && *length > 0.0;
-            // A bare acknowledgement of another's data that came after 38 to 60 ms was delayed.
-            if idle_ack && who != from && (0.19..0.25).contains(&wait) {
+            let quickest = self.quickest.get(&packet.way);
+            let local = within_a_host(&packet.way);
+            let quick = local || quickest.is_some_and(|s| *s < QUICK_S);
+            // Linux delays for 40 ms less a tick or two of its clock, others for 200.
+            let long = (0.19..0.25).contains(&wait);
+            let late =
+                (0.038..0.06).contains(&wait) || quick && ((0.03..0.06).contains(&wait) || long);
+            if idle_ack && who != from && (late || long) {
                 found.largest("packets.delayed_ack_s", wait);
             }
-            if idle_ack && who != from && (0.038..0.06).contains(&wait) {
+            if idle_ack && who != from && late {
                 found.add("packets.delayed_acks", 1.0);
-                found.largest("packets.delayed_ack_s", wait);
                 self.held_back.insert(key.clone(), (packet.at, who.clone()));
             } else if let Some((acked, who)) = self.held_back.remove(&key)
                 && packet.length > 0.0
+                && (packet.length < FULL || local)
                 && who == *from
                 && packet.at - acked < 0.005
             {
@@ -204,6 +224,10 @@ impl Wire {
             }
             if packet.length > 0.0 && who != from {
                 found.largest("packets.answer_wait_s", wait);
+            }
+            if who != from {
+                let least = quickest.map_or(wait, |s| s.min(wait));
+                self.quickest.insert(packet.way.clone(), least);
             }
         }
         self.last
@@ -230,6 +254,12 @@ fn dumped(line: &str) -> Option<Packet> {
     let mut lengths = words.windows(2).filter(|pair| pair[0] == "length");
     let length = lengths.find_map(|pair| pair[1].trim_end_matches(':').parse().ok());
     let datagram = is_dns(&way) || line.contains("UDP");
+    // Where a line is cut off, the numbers of its data tell how long it is.
+    let numbers = || {
+        let (from, to) = behind("seq")?.trim_end_matches(',').split_once(':')?;
+        let (from, to): (u64, u64) = (from.parse().ok()?, to.parse().ok()?);
+        to.checked_sub(from).map(|n| n as f64)
+    };
     Some(Packet {
         at,
         way,
@@ -239,7 +269,7 @@ fn dumped(line: &str) -> Option<Packet> {
             flags => flags,
         }
         .to_owned(),
-        length: length.unwrap_or(0.0),
+        length: length.or_else(numbers).unwrap_or(0.0),
         zero_window: line.contains(" win 0,"),
         sequence: behind("seq").and_then(|w| w.split(':').next()?.parse().ok()),
         // Behind a selective one it says what is missing.
@@ -371,5 +401,40 @@ mod tests {
             .replace("040200", "000200")
             .replace("040300", "000300");
         assert_eq!(figure(&prompt, "nagle"), Some(0.0));
+        // A full segment is held back by a congestion window.
+        let full = nagle.replace("9:17, win 1, length 8", "9:1457, win 1, length 1448");
+        assert_eq!(figure(&full, "nagle"), Some(0.0));
+    }
+
+    #[test]
+    fn another_delay_is_one_where_the_way_is_quick() {
+        let packets = |first: &str, acked: &str, host: &str| {
+            let line = |at: &str, from: &str, to: &str, rest: &str| {
+                format!("10:00:00.{at} IP {from} > {to}: Flags {rest}\n")
+            };
+            let (there, back) = ("10.0.0.1.80".to_owned(), format!("{host}.9"));
+            first.to_owned()
+                + &line("000100", &there, &back, "[P.], seq 1:9, win 1, length 8")
+                + &line(
+                    &format!("{acked}200"),
+                    &back,
+                    &there,
+                    "[.], ack 9, win 1, length 0",
+                )
+                + &line(&format!("{acked}300"), &there, &back, "[P.], seq 9:17, ack")
+        };
+        let prompt = "10:00:00.000010 IP 10.0.0.1.80 > 10.0.0.2.9: Flags [P.], seq 0:1, win 1, length 1\n\
+                      10:00:00.000020 IP 10.0.0.2.9 > 10.0.0.1.80: Flags [.], ack 1, win 1, length 0\n";
+        for (first, acked, host, nagle) in [
+            ("", "032", "10.0.0.1", 1.0),
+            ("", "032", "10.0.0.2", 0.0),
+            (prompt, "032", "10.0.0.2", 1.0),
+            ("", "200", "10.0.0.2", 0.0),
+            (prompt, "200", "10.0.0.2", 1.0),
+            (prompt, "100", "10.0.0.2", 0.0),
+        ] {
+            let text = packets(first, acked, host);
+            assert_eq!(figure(&text, "nagle"), Some(nagle), "{text}");
+        }
     }
 }
