@@ -4362,3 +4362,61 @@ fn what_is_limited_asked_for_and_left_behind_is_told() {
         ),
     ]);
 }
+
+#[test]
+fn what_is_looked_for_in_vain_bound_to_a_cpu_and_held_is_told() {
+    check(&[
+        (
+            "09:00:01.000100 stat(\"/srv/www/a/.htaccess\", 0x7ffd) = -1 ENOENT (No such file or directory) <0.000009>\n09:00:01.000200 stat(\"/srv/www/.htaccess\", 0x7ffd) = -1 ENOENT (No such file or directory) <0.000009>\n09:00:01.000300 stat(\"/srv/www/a/x.css\", {st_mode=S_IFREG|0644, st_size=9}) = 0 <0.000011>\n09:00:01.001100 stat(\"/srv/www/a/.htaccess\", 0x7ffd) = -1 ENOENT (No such file or directory) <0.000009>\n09:00:01.001200 stat(\"/srv/www/.htaccess\", 0x7ffd) = -1 ENOENT (No such file or directory) <0.000009>\n",
+            "unknown",
+            &[
+                "of 5 calls that look for a file",
+                "4 find none (ENOENT), 2 of them",
+                "`.htaccess` (4 times in 2 directories",
+            ],
+            &["strace -f -e trace=%file -Z -p PID"],
+        ),
+        (
+            "for p in $(pgrep napi); do taskset -p $p; done\npid 611's current affinity mask: 1\npid 612's current affinity mask: 1\npid 613's current affinity mask: 1\npid 614's current affinity mask: f\n",
+            "unknown",
+            &["3 may run on one CPU", "`CPU 0` (3: pid 611 to pid 613)"],
+            &["taskset -cp", "smp_affinity_list", "threaded"],
+        ),
+        (
+            "# grep . /proc/irq/*/smp_affinity_list\n/proc/irq/40/smp_affinity_list:0\n/proc/irq/41/smp_affinity_list:1\n/proc/irq/42/smp_affinity_list:2\n",
+            "unknown",
+            &["no CPU has most of them"],
+            &["mpstat -P ALL"],
+        ),
+        (
+            "mutex waits above 10 ms\n\n[waited 41 ms for a mutex] tid=77\n    pthread_mutex_lock\n    Guard::Guard(Mutex&)\n    Journal::size() const\n    Replica::report()\n    Replica::run()\n",
+            "unknown",
+            &["`Journal::size() const` (41 ms, below", "Replica::report"],
+            &["who holds it", "readers share"],
+        ),
+        (
+            "$ perf lock contention -ab sleep 5\n contended   total wait     max wait     avg wait         type   caller\n\n       812      1.20 s      44.10 ms      1.47 ms     rwsem:W   vm_mmap_pgoff+0xa3\n        31     20.00 ms      2.00 ms    645.00 us        mutex   pipe_write+0x51\n",
+            "unknown",
+            &["`vm_mmap_pgoff` (rwsem:W, 812 times", "longest 44"],
+            &["perf lock contention"],
+        ),
+        (
+            "10:00:00.000000 IP 127.0.0.1.9000 > 127.0.0.1.41000: Flags [P.], seq 1:90, ack 1, win 512, length 89\n10:00:00.036100 IP 127.0.0.1.41000 > 127.0.0.1.9000: Flags [.], ack 90, win 512, length 0\n10:00:00.036150 IP 127.0.0.1.9000 > 127.0.0.1.41000: Flags [P.], seq 90:120, ack 1, win\n",
+            "nagle_delayed_ack",
+            &["36"],
+            &["TCP_NODELAY"],
+        ),
+        (
+            "release 8:\n\nScan open 52100 ms closed 700 ms\n\nrelease 9:\n\nScan open 512 ms closed 350 ms\n",
+            "unknown",
+            &["52100 ms under `release 8`, 512 ms under `release 9`"],
+            &["perf record"],
+        ),
+        (
+            "| mount | p99 of read |\n|---|---|\n| relatime | 40 us |\n| strictatime | 95 us |\n",
+            "unknown",
+            &["strictatime"],
+            &["findmnt -no OPTIONS"],
+        ),
+    ]);
+}

@@ -5,8 +5,8 @@
 //! above. Text that is cut off ends in the middle of a call, which was made nevertheless.
 
 use super::events::{WAITS, artefact, clock, timed_call, told};
-use super::lookups;
 use super::pieces::by_sixties;
+use super::{lookups, missing};
 use record::pasted::{Artefact, Row};
 use std::collections::BTreeMap;
 
@@ -54,6 +54,7 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
             file_read(&calls),
             unanswered(&calls),
             lookups::read(&calls),
+            missing::read(&calls),
         ];
         return beside.into_iter().flatten().collect();
     }
@@ -63,6 +64,7 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     let mut done = vec![counted(&calls)];
     done.extend(unanswered(&calls));
     done.extend(lookups::read(&calls));
+    done.extend(missing::read(&calls));
     done.extend(stamped(&calls));
     done.extend(file_read(&calls));
     done

@@ -14,6 +14,7 @@
 //! packets  a packet a line: tcpdump, tshark
 //! calls    strace without times: what is called, and by its stamps how long
 //! lookups  questions for names among these calls
+//! missing  files that these calls look for in vain
 //! forms    tables of queues, calls and counters, a description each
 //! transfers progress of scp, rsync, wget and pv
 //! copies   runs of dd
@@ -56,6 +57,8 @@
 //! mongostat   MongoDB a second a line
 //! descriptors how many files a process has open
 //! interrupts  interrupts and packets by CPU
+//! affinity    on which CPUs threads and interrupts may run
+//! contended   waits for locks with their times: stacks, `perf lock contention`
 //! printed     lines in a tool's own words
 //! processes   ps with the CPU time of each
 //! ended       processes that have ended and that nobody has waited for
@@ -96,6 +99,7 @@
 //! ```
 
 mod about;
+mod affinity;
 mod alike;
 mod amounts;
 mod beans;
@@ -107,6 +111,7 @@ mod cells;
 mod chains;
 mod columns;
 mod commands;
+mod contended;
 mod copies;
 mod counts;
 mod curl;
@@ -144,6 +149,7 @@ mod losses;
 mod memory;
 mod messages;
 mod metrics;
+mod missing;
 mod mongostat;
 mod netperf;
 mod packets;
@@ -414,6 +420,8 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(filelimits::read(lines));
     found.extend(dumps::read(lines));
     found.extend(interrupts::read(lines));
+    found.extend(affinity::read(lines));
+    found.extend(contended::read(lines));
     found.extend(pools::read(lines));
     found.extend(probes::read(lines));
     found.extend(prometheus::read(lines));

@@ -201,9 +201,13 @@ pub(super) fn heading<'a>(lines: &[&'a str], at: usize) -> Option<&'a str> {
     let named = text.ends_with(':') && (above || behind) || marked || above && behind;
     let words = bare.split_whitespace().count();
     let letters = bare.chars().filter(|c| c.is_alphabetic()).count();
-    let measures = pieces(bare)
-        .iter()
-        .any(|p| seconds(p.text).is_some() && p.text.ends_with(|c: char| c.is_alphabetic()));
+    let parts = pieces(bare);
+    let unit = |text: &str| text.ends_with(|c: char| c.is_alphabetic());
+    // `41209 ms`, too, with its unit apart.
+    let measures = (0..parts.len()).any(|at| {
+        let apart = time_at(&parts, at).is_some_and(|(_, written, _)| unit(&written));
+        apart || seconds(parts[at].text).is_some() && unit(parts[at].text)
+    });
     (named && text.len() <= HEADING && (1..=12).contains(&words) && letters >= 2 && !measures)
         .then_some(bare)
 }
