@@ -46,7 +46,7 @@ const LONGEST: &str = "upstream.longest_turn_share";
 /// Fewer turns than this for one request are not many of which one may be the longest.
 const SEVERAL_TURNS: f64 = 2.0;
 /// Waits that have a name of their own in facts.
-const WAITS: [&str; 11] = [
+const WAITS: [&str; 12] = [
     "pipe",
     "lock",
     "told_lock",
@@ -58,6 +58,7 @@ const WAITS: [&str; 11] = [
     "unix_peer",
     "datagram",
     "name_server",
+    "until_timer",
 ];
 /// Waits for other threads of the server: a lock, or a condition that they signal.
 const LOCKS: [&str; 4] = ["futex", "flock", "semaphore", "signalled"];
@@ -205,6 +206,8 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     sheet.known("turn.sync_share", sync, SOURCE);
     let asleep = share(&|p| p.place == Place::Blocked && p.detail == "sleep" && !tried(p));
     sheet.known("turn.sleep_share", asleep, SOURCE);
+    let held = share(&|p| p.place == Place::Hidden && p.waker == "timer");
+    sheet.known("turn.until_timer_share", held, SOURCE);
     let in_pool = |p: &PlaceTime| stands(p, is_in_pool);
     sheet.known("turn.pool_share", share(&in_pool), SOURCE);
     let limiter = share(&|p| stands(p, is_at_limiter));
