@@ -1156,10 +1156,12 @@ pub(super) fn way_from(target: &str) -> String {
     format!("between {target} and ")
 }
 
-/// `postgres`, or the target's name where the program is of no known kind.
-fn named(server: &Server) -> String {
-    match server.kind.as_str() {
-        "" | "generic" => server.target.clone(),
-        kind => format!("{kind} {}", server.target),
-    }
+/// What a server is and the target's name: `postgres upstream-5432`, of no known kind by its program.
+pub(super) fn named(server: &Server) -> String {
+    let program = server.exe.rsplit('/').next().unwrap_or_default();
+    let kind = match server.kind.as_str() {
+        "" | "generic" => program,
+        kind => kind,
+    };
+    format!("{kind} {}", server.target).trim_start().to_owned()
 }

@@ -1340,6 +1340,27 @@ fn what_a_runtime_does_not_tell_is_not_visible_with_its_remedy() {
 }
 
 #[test]
+fn a_server_behind_is_named_by_its_kind_or_its_program() {
+    let named = |kind: &str, exe: &str| {
+        super::latency::named(&Server {
+            target: "upstream-4730".to_owned(),
+            kind: kind.to_owned(),
+            exe: exe.to_owned(),
+            ..Server::default()
+        })
+    };
+    assert_eq!(
+        named("redis", "/usr/bin/redis-server"),
+        "redis upstream-4730"
+    );
+    assert_eq!(
+        named("generic", "/usr/sbin/gearmand"),
+        "gearmand upstream-4730"
+    );
+    assert_eq!(named("", ""), "upstream-4730");
+}
+
+#[test]
 fn a_peer_that_was_not_traced_is_named() {
     let (examination, mut turns) = chain();
     turns.targets.truncate(2);
