@@ -101,6 +101,7 @@ LARAVEL = extensions("ctype", "iconv", "mbstring", "tokenizer", "fileinfo", "mys
 DOCTRINE = extensions("ctype", "iconv", "mbstring", "tokenizer", "pdo", "pdo_pgsql", "apcu") + OPCACHE
 ADMINISTRATION = extensions("ctype", "iconv", "mbstring", "tokenizer", "xml", "mysqlnd", "mysqli") + OPCACHE
 SMARTY = extensions("ctype", "mbstring", "tokenizer") + OPCACHE
+GEARMAN = extensions("gearman")
 THREADS = ["--worker-class=gthread", "--threads=16", "--keep-alive=60"]
 
 # What must be there, and the Debian package that brings it.
@@ -294,6 +295,7 @@ NEEDS = {
     "phpmyadmin": ("/usr/share/phpmyadmin/index.php", "phpmyadmin php-fpm php-mysql php-mbstring php-xml mariadb-client"),
     "paho": (f"{PYTHON}/paho/mqtt/client.py", "gunicorn python3-paho-mqtt"),
     "sphinx": (f"{NODE}/mysql/index.js", "nodejs node-mysql"),
+    "gearman": ("/usr/share/doc/php-gearman", "php-fpm php-gearman"),
     "hsqldb": (HSQLDB[0], "libhsqldb-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
@@ -2928,6 +2930,14 @@ def sphinx(lab, settings, own):
         "NODE_PATH": NODE, "HOME": str(own), "NODE_ENV": "production"}, False
 
 
+def gearman(lab, settings, own):
+    """PHP processes that ask others for what takes longer."""
+    settings["index"] = str(lab.dir / "apps/gearman/index.php")
+    text = lab.fill((Path(__file__).parent / "configs/php-fpm.conf").read_text(), settings)
+    return ["php-fpm", "-F", "-n", "-y", write(own / "php-fpm.conf", text), *GEARMAN, *OPCACHE, "-d",
+            "display_errors=0"], {}, True
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2980,5 +2990,6 @@ COMMANDS = {
     "orthanc": orthanc, "smarty": smarty, "badger": go_program("badger_app.go"), "lws": c_program("lws_app.c", "websockets"),
     "twemproxy": twemproxy, "iipimage": iipimage, "derby": derby, "kazoo": kazoo, "xapian": xapian,
     "casbin": casbin, "phpmyadmin": phpmyadmin, "paho": threaded("paho_app"), "sphinx": sphinx,
+    "gearman": gearman,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }

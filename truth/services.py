@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 from defaults import write
-from families import GOPATH, PYTHON, free_port, go_program, once_it_listens, owned, reports, running, threaded
+from families import GEARMAN, GOPATH, PYTHON, free_port, go_program, once_it_listens, owned, reports, running, threaded
 
 POSTGRES = next((str(path.parent) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))), "/usr/lib/postgresql")
 TABLES = (
@@ -55,6 +55,8 @@ NEEDS = {
     "mosquitto": ("mosquitto", "mosquitto python3-paho-mqtt"),
     "valves": (f"{PYTHON}/paho/mqtt/client.py", "python3-paho-mqtt"),
     "searchd": ("searchd", "sphinxsearch mariadb-client"),
+    "gearmand": ("gearmand", "gearman-job-server"),
+    "gearworker": ("/usr/share/doc/php-gearman", "php-cli php-gearman"),
     "plant": (f"{PYTHON}/spyne/__init__.py", "gunicorn python3-spyne"),
     "ajp": ("/usr/share/tomcat10/bin/bootstrap.jar", "tomcat10-common default-jdk-headless"),
 }
@@ -328,7 +330,21 @@ def searchd(lab, settings, own):
     return ["searchd", "--nodetach", "-c", config], {}, False
 
 
+def gearmand(lab, settings, own):
+    """A queue of jobs, in memory where `args` say nothing else."""
+    return ["gearmand", "--listen=127.0.0.1", f"--port={settings['port']}", f"--log-file={own}/gearmand.log",
+            f"--pid-file={own}/pid", "--config-file=/dev/null", *extra(lab, settings)], {}, False
+
+
+def gearworker(lab, settings, own):
+    """Processes that do jobs, and listen nowhere: a file says that they are there."""
+    settings["socket_path"] = str(own / "ready")
+    return ["php", "-n", *GEARMAN, str(lab.dir / "apps/gearman/worker.php"), lab.fill("{{gearmand.port}}", settings),
+            settings["socket_path"], str(settings.get("processes", 16))], {}, False
+
+
 COMMANDS = {"postgres": postgres, "pgbouncer": pgbouncer, "mariadb": mariadb, "redis": redis, "memcached": memcached,
             "slapd": slapd, "ajp": ajp, "celery": celery, "bus": bus, "worker": worker, "pgpool2": pgpool2,
             "zookeeper": zookeeper, "tcpsrv": tcpsrv, "mosquitto": mosquitto, "valves": valves, "searchd": searchd,
+            "gearmand": gearmand, "gearworker": gearworker,
             "plant": threaded("plant_app")}
