@@ -27,7 +27,7 @@ readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnish
     fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry etcd rabbitmq-server epmd
     ejabberd clickhouse-server kamailio prosody victoria-metrics dnsdist stunnel4 privoxy prometheus-pushgateway
     e2guardian clamav-daemon clamav-freshclam apt-cacher-ng rspamd prometheus-alertmanager
-    pgpool2 orthanc nutcracker mosquitto sphinxsearch gearman-job-server'
+    pgpool2 orthanc nutcracker mosquitto sphinxsearch gearman-job-server perlbal'
 # Modules of Apache that their packages would enable.
 readonly modules='auth_openidc authz_svn dav dav_svn iipsrv jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -428,6 +428,7 @@ xapian-tcpsrv                             xapian-tools
 mosquitto                                 mosquitto
 /usr/lib/python3/dist-packages/paho/*     python3-paho-mqtt
 searchd                                   sphinxsearch
+perlbal                                   perlbal
 gearmand                                  gearman-job-server
 /usr/lib/php/*/gearman.so                 php-gearman
 /usr/share/phpmyadmin/index.php           phpmyadmin

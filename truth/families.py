@@ -296,6 +296,7 @@ NEEDS = {
     "paho": (f"{PYTHON}/paho/mqtt/client.py", "gunicorn python3-paho-mqtt"),
     "sphinx": (f"{NODE}/mysql/index.js", "nodejs node-mysql"),
     "gearman": ("/usr/share/doc/php-gearman", "php-fpm php-gearman"),
+    "perlbal": ("perlbal", "perlbal"),
     "hsqldb": (HSQLDB[0], "libhsqldb-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
@@ -2938,6 +2939,24 @@ def gearman(lab, settings, own):
             "display_errors=0"], {}, True
 
 
+def perlbal(lab, settings, own):
+    """Before a server of the name `node`, with connections that stay on both sides, or what `service` says."""
+    before = """SET role = reverse_proxy
+  SET pool = nodes
+  SET persist_backend = {{persist_backend=on}}
+  SET verify_backend = on"""
+    pool = "CREATE POOL nodes\n  POOL nodes ADD 127.0.0.1:{{node.port}}\n" if "service" not in settings else ""
+    text = lab.fill(f"""{{{{plugins=}}}}
+{pool}CREATE SERVICE plant
+  {settings.get("service", before)}
+  SET listen = 127.0.0.1:{{{{port}}}}
+  SET persist_client = on
+  {{{{more=}}}}
+ENABLE plant
+""", settings)
+    return ["perlbal", f"--config={write(own / 'perlbal.conf', text)}"], {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2990,6 +3009,6 @@ COMMANDS = {
     "orthanc": orthanc, "smarty": smarty, "badger": go_program("badger_app.go"), "lws": c_program("lws_app.c", "websockets"),
     "twemproxy": twemproxy, "iipimage": iipimage, "derby": derby, "kazoo": kazoo, "xapian": xapian,
     "casbin": casbin, "phpmyadmin": phpmyadmin, "paho": threaded("paho_app"), "sphinx": sphinx,
-    "gearman": gearman,
+    "gearman": gearman, "perlbal": perlbal,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
