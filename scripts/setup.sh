@@ -429,6 +429,7 @@ mosquitto                                 mosquitto
 /usr/lib/python3/dist-packages/paho/*     python3-paho-mqtt
 searchd                                   sphinxsearch
 perlbal                                   perlbal
+/usr/share/java/activemq-broker.jar       libactivemq-java
 gearmand                                  gearman-job-server
 /usr/lib/php/*/gearman.so                 php-gearman
 /usr/share/phpmyadmin/index.php           phpmyadmin

@@ -70,6 +70,9 @@ ECLIPSELINK = [*(f"/usr/share/java/{part}.jar" for part in (
 FREEMARKER = [*(f"/usr/share/java/{part}.jar" for part in ("freemarker", "ehcache", "slf4j-api", "slf4j-nop")), *JETTY]
 HSQLDB = ["/usr/share/java/hsqldb.jar", *JETTY]
 DERBY = ["/usr/share/java/derby.jar", *JETTY]
+ACTIVEMQ = [*(f"/usr/share/java/{part}.jar" for part in (
+    "activemq-broker", "activemq-client", "activemq-openwire-legacy", "geronimo-jms_1.1_spec",
+    "geronimo-j2ee-management-1.1-spec", "hawtbuf", "slf4j-api", "slf4j-nop")), *JETTY]
 IIPSRV = "/usr/lib/iipimage-server/iipsrv.fcgi"
 APACHE_MODULES = "/usr/lib/apache2/modules"
 # A process for each connection of the load.
@@ -297,6 +300,7 @@ NEEDS = {
     "sphinx": (f"{NODE}/mysql/index.js", "nodejs node-mysql"),
     "gearman": ("/usr/share/doc/php-gearman", "php-fpm php-gearman"),
     "perlbal": ("perlbal", "perlbal"),
+    "activemq": (ACTIVEMQ[0], "libactivemq-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "hsqldb": (HSQLDB[0], "libhsqldb-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
@@ -2957,6 +2961,16 @@ ENABLE plant
     return ["perlbal", f"--config={write(own / 'perlbal.conf', text)}"], {"HOME": str(own)}, False
 
 
+def courier(lab, settings, *args):
+    """One of the programs of apps/Courier.java."""
+    return ["java", "-Xmx256m", "-cp", class_path(lab, settings, "Courier", ACTIVEMQ), "Courier", *args], {}, False
+
+
+def activemq(lab, settings, own):
+    return courier(lab, settings, "web", str(settings["port"]), *extra(lab, settings),
+                   lab.fill("{{broker.port}}", settings))
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -3009,6 +3023,6 @@ COMMANDS = {
     "orthanc": orthanc, "smarty": smarty, "badger": go_program("badger_app.go"), "lws": c_program("lws_app.c", "websockets"),
     "twemproxy": twemproxy, "iipimage": iipimage, "derby": derby, "kazoo": kazoo, "xapian": xapian,
     "casbin": casbin, "phpmyadmin": phpmyadmin, "paho": threaded("paho_app"), "sphinx": sphinx,
-    "gearman": gearman, "perlbal": perlbal,
+    "gearman": gearman, "perlbal": perlbal, "activemq": activemq,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }

@@ -11,7 +11,8 @@ import subprocess
 from pathlib import Path
 
 from defaults import write
-from families import GEARMAN, GOPATH, PYTHON, free_port, go_program, once_it_listens, owned, reports, running, threaded
+from families import (
+    ACTIVEMQ, GEARMAN, GOPATH, PYTHON, courier, free_port, go_program, once_it_listens, owned, reports, running, threaded)
 
 POSTGRES = next((str(path.parent) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))), "/usr/lib/postgresql")
 TABLES = (
@@ -55,6 +56,8 @@ NEEDS = {
     "mosquitto": ("mosquitto", "mosquitto python3-paho-mqtt"),
     "valves": (f"{PYTHON}/paho/mqtt/client.py", "python3-paho-mqtt"),
     "searchd": ("searchd", "sphinxsearch mariadb-client"),
+    "broker": (ACTIVEMQ[0], "libactivemq-java libjetty9-java libservlet-api-java default-jdk-headless"),
+    "courier": (ACTIVEMQ[0], "libactivemq-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "gearmand": ("gearmand", "gearman-job-server"),
     "gearworker": ("/usr/share/doc/php-gearman", "php-cli php-gearman"),
     "plant": (f"{PYTHON}/spyne/__init__.py", "gunicorn python3-spyne"),
@@ -343,8 +346,20 @@ def gearworker(lab, settings, own):
             settings["socket_path"], str(settings.get("processes", 16))], {}, False
 
 
+def courier_broker(lab, settings, own):
+    """ActiveMQ, which keeps nothing on a disk, and `most_pending` (0: all) of what a topic's reader has not yet."""
+    return courier(lab, settings, "broker", str(settings["port"]), str(settings.get("most_pending", 0)))
+
+
+def who_reads(lab, settings, own):
+    """Who answers or writes down what comes by ActiveMQ, and listens nowhere: a file says that it is there."""
+    settings["socket_path"] = str(own / "ready")
+    does, *more = extra(lab, settings)
+    return courier(lab, settings, does, lab.fill("{{broker.port}}", settings), settings["socket_path"], *more)
+
+
 COMMANDS = {"postgres": postgres, "pgbouncer": pgbouncer, "mariadb": mariadb, "redis": redis, "memcached": memcached,
             "slapd": slapd, "ajp": ajp, "celery": celery, "bus": bus, "worker": worker, "pgpool2": pgpool2,
             "zookeeper": zookeeper, "tcpsrv": tcpsrv, "mosquitto": mosquitto, "valves": valves, "searchd": searchd,
-            "gearmand": gearmand, "gearworker": gearworker,
+            "gearmand": gearmand, "gearworker": gearworker, "broker": courier_broker, "courier": who_reads,
             "plant": threaded("plant_app")}
