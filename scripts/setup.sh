@@ -429,6 +429,8 @@ mosquitto                                 mosquitto
 /usr/lib/python3/dist-packages/paho/*     python3-paho-mqtt
 searchd                                   sphinxsearch
 perlbal                                   perlbal
+/usr/include/restinio/all.hpp             librestinio-dev
+/usr/include/rocksdb/db.h                 librocksdb-dev
 /usr/share/java/activemq-broker.jar       libactivemq-java
 gearmand                                  gearman-job-server
 /usr/lib/php/*/gearman.so                 php-gearman

@@ -300,6 +300,7 @@ NEEDS = {
     "sphinx": (f"{NODE}/mysql/index.js", "nodejs node-mysql"),
     "gearman": ("/usr/share/doc/php-gearman", "php-fpm php-gearman"),
     "perlbal": ("perlbal", "perlbal"),
+    "restinio": ("/usr/share/doc/librestinio-dev", "g++ libc6-dev libboost-dev librestinio-dev librocksdb-dev"),
     "activemq": (ACTIVEMQ[0], "libactivemq-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "hsqldb": (HSQLDB[0], "libhsqldb-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
@@ -3024,5 +3025,7 @@ COMMANDS = {
     "twemproxy": twemproxy, "iipimage": iipimage, "derby": derby, "kazoo": kazoo, "xapian": xapian,
     "casbin": casbin, "phpmyadmin": phpmyadmin, "paho": threaded("paho_app"), "sphinx": sphinx,
     "gearman": gearman, "perlbal": perlbal, "activemq": activemq,
+    "restinio": cpp_program("restinio_app.cpp", "-std=c++17", "-DRESTINIO_USE_BOOST_ASIO=1", "-lrocksdb", "-lfmt",
+                            "-lhttp_parser", "-pthread"),
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
