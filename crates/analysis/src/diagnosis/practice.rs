@@ -2,6 +2,7 @@
 //! of them is that of its twin or of a look-alike.
 
 use super::catalogue::FactOf;
+use super::types::Status;
 use super::{FactSet, catalogue, diagnose_facts};
 use record::{Directive, Server};
 
@@ -497,6 +498,17 @@ fn handshakes_that_bring_no_certificate_are_resumed() {
     };
     assert_eq!(named(2_834.0, 1.0), Some(true));
     assert_eq!(named(1_464.0, 1.0), None);
+    let supported = |bytes| {
+        let diagnosis = diagnose_facts(&set("proxy", Vec::new(), &reads(bytes, 1.0)), "ebpf");
+        let mut found = diagnosis.findings.into_iter();
+        let found = found.find(|f| f.cause == "upstream_tls_without_resumption");
+        found.map(|f| f.status == Status::Supported)
+    };
+    // A chain of certificates says it, whatever a configuration says or nobody knows.
+    assert_eq!(
+        [supported(2_834.0), supported(2_000.0)],
+        [Some(true), Some(false)]
+    );
     assert_eq!(named(604.0, 1.0), None);
     // A cache answers most: what it reads says nothing of what it writes.
     assert_eq!(named(604.0, 0.3), Some(true));
@@ -556,6 +568,86 @@ fn script_work_is_the_applications_or_the_frameworks() {
             ("cpu.user_share", 0.9),
         ],
         &[("script.own_share", 0.05)],
+    );
+}
+
+#[test]
+fn requests_that_are_held_until_a_timer() {
+    check(
+        "rate_limit_delays",
+        "perl",
+        &[
+            ("turn.until_timer_share", 0.95),
+            ("client.mean_ms", 1_000.0),
+            ("client.single_client_mean_ms", 1.5),
+            ("cpu.use_of_allowed", 0.02),
+            ("worker.busiest", 0.02),
+            ("client.rate_spread", 0.03),
+        ],
+        &[
+            ("turn.until_timer_share", 0.3),
+            // A handler that sleeps does so for one client too.
+            ("client.single_client_mean_ms", 990.0),
+        ],
+    );
+}
+
+#[test]
+fn connections_that_are_free_hold_nobody() {
+    check(
+        "upstream_queue",
+        "haproxy",
+        &[
+            ("upstream.peers", 1.0),
+            ("upstream.connections", 3.0),
+            ("upstream.connections_busy_share", 0.98),
+            ("upstream.service_ms_mean", 5.0),
+            ("client.mean_ms", 30.0),
+            ("client.single_client_mean_ms", 5.5),
+            ("client.parallel_share", 0.2),
+        ],
+        &[("upstream.connections_busy_share", 0.02)],
+    );
+}
+
+#[test]
+fn threads_that_rest_are_not_too_few() {
+    check(
+        "thread_pool_too_small",
+        "perl",
+        &[
+            ("client.parallel_share", 0.06),
+            ("client.effective_parallelism", 1.0),
+            ("client.single_client_mean_ms", 9.0),
+            ("client.mean_ms", 150.0),
+            ("worker.threads", 1.0),
+            ("worker.processes", 1.0),
+            ("turn.threads_idle_share", 0.9),
+            ("turn.hidden_share", 0.9),
+            ("turn.no_free_thread_share", 0.0),
+            ("turn.listen_queue_share", 0.0),
+            ("upstream.service_share", 0.3),
+        ],
+        &[("upstream.service_share", 0.9)],
+    );
+}
+
+#[test]
+fn what_is_made_for_each_request_is_known_by_names() {
+    check(
+        "compiled_per_request",
+        "python",
+        &[
+            ("profile.making_share", 0.5),
+            ("profile.pattern_compiling_share", 0.0),
+            ("profile.source_compiling_share", 0.0),
+            ("profile.reflection_share", 0.0),
+            ("cpu.user_share", 0.9),
+            ("worker.busiest", 0.98),
+            ("cpu.use_of_allowed", 0.98),
+            ("core.own_mean", 0.98),
+        ],
+        &[("profile.making_share", 0.12)],
     );
 }
 

@@ -211,6 +211,9 @@ pub(crate) fn rank(
         if of_upstreams && held.finding.target == front {
             held.finding.why.push_str(&mostly_asked(ledger.as_ref()));
         }
+        if held.cause.rows.iter().any(|kind| kind == "foreign") {
+            held.finding.why.push_str(&who_ran_beside(ledger.as_ref()));
+        }
     }
     let mut findings: Vec<Finding> = held.into_iter().map(|h| h.finding).collect();
     if let Some(ledger) = &mut ledger {
@@ -492,6 +495,26 @@ fn mostly_asked(ledger: Option<&Ledger>) -> String {
     let requests = ledger.and_then(|ledger| ledger.latency.as_ref());
     let most = requests.and_then(|account| account.asked.first());
     most.map_or(String::new(), |asked| format!(" {}.", asked.words()))
+}
+
+/// Which program ran longest while requests waited for a CPU, of those that are none of the servers', as a sentence;
+/// empty where none was seen.
+fn who_ran_beside(ledger: Option<&Ledger>) -> String {
+    let accounts = ledger.iter().flat_map(|ledger| &ledger.latency);
+    let rows = accounts.flat_map(|account| &account.rows);
+    let rows = rows.flat_map(|row| std::iter::once(row).chain(&row.smaller));
+    let beside = rows.filter_map(|row| {
+        let waits = row.kind == "run_queue" && row.server.is_empty();
+        let ran = row
+            .place
+            .strip_prefix("while process ")?
+            .strip_suffix(" ran")?;
+        waits.then_some((row.share, ran))
+    });
+    let longest = beside.max_by(|a, b| a.0.total_cmp(&b.0));
+    longest.map_or(String::new(), |(_, name)| {
+        format!(" Of these `{name}` ran longest while requests waited for a CPU.")
+    })
 }
 
 /// The function that most of an account is for, as a sentence.
@@ -1178,7 +1201,7 @@ pub fn fact_text(value: f64, unit: &str) -> String {
 mod tests {
     use super::{
         Account, Finding, Ledger, Row, Status, asked_there, in_requests, lead, price,
-        stands_behind, stands_out, untold,
+        stands_behind, stands_out, untold, who_ran_beside,
     };
     use crate::diagnosis::{Station, catalogue};
     use crate::ledger::{Asked, Basis};
@@ -1302,6 +1325,39 @@ mod tests {
         };
         assert!(stands_out(&account(0.0), &function));
         assert!(!stands_out(&account(0.13), &function));
+    }
+
+    #[test]
+    fn a_neighbour_is_named_by_what_ran_while_requests_waited() {
+        let row = |kind: &str, place: &str, share| Row {
+            kind: kind.to_owned(),
+            place: place.to_owned(),
+            share,
+            ..Row::default()
+        };
+        let rest = Row {
+            smaller: vec![
+                row("run_queue", "while process cc1 ran", 0.04),
+                row("run_queue", "while process cron ran", 0.01),
+            ],
+            ..row("rest", "", 0.05)
+        };
+        let of = |rows: Vec<Row>| {
+            let latency = Some(Account {
+                rows,
+                ..Account::default()
+            });
+            who_ran_beside(Some(&Ledger {
+                latency,
+                ..Ledger::default()
+            }))
+        };
+        let own = row("run_queue", "while thread worker ran", 0.3);
+        assert_eq!(
+            of(vec![own.clone(), rest]),
+            " Of these `cc1` ran longest while requests waited for a CPU."
+        );
+        assert_eq!(of(vec![own]), "");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! each time. The surprise: a name says it in every language and library alike, where a list of functions knows those
 //! that somebody has met.
 
-use super::told::{bare, function_of};
+use super::told::function_of;
 
 /// Words of functions that begin or end a connection, alone or with what they begin.
 const CONNECTS: [&str; 9] = [
@@ -56,18 +56,38 @@ const ENDS: [&str; 16] = [
 /// Whether a function opens a connection of a client or ends it, by its name: `KazooClient.start`, `PDO::__construct`,
 /// `SocketFactory.createConnection`, `Smtp.login`; what is asked on it is another one.
 pub(super) fn opens_or_ends(frame: &str) -> bool {
-    let name = bare(function_of(frame));
-    let (class, method) = match name.rfind(['.', ':', '#']) {
-        Some(at) => (&name[..at], &name[at + 1..]),
-        None => ("", name),
-    };
-    let words = words_in(method);
-    let has = |all: &[&str]| words.iter().any(|word| all.contains(&word.as_str()));
-    let begins = words.iter().any(|word| word == "connection") && has(&BEGINS);
-    let of_client = words_in(class)
-        .iter()
-        .any(|word| CLIENTS.contains(&word.as_str()));
-    has(&CONNECTS) || begins || of_client && words.len() == 1 && has(&ENDS)
+    let Name { class, method } = Name::of(frame);
+    let begins = method.iter().any(|word| word == "connection") && has(&method, &BEGINS);
+    let ends = method.len() == 1 && has(&method, &ENDS);
+    has(&method, &CONNECTS) || begins || ends && has(&class, &CLIENTS)
+}
+
+/// The words of a function's name and of its class's; of none for what belongs to none.
+struct Name {
+    class: Vec<String>,
+    method: Vec<String>,
+}
+
+impl Name {
+    fn of(function: &str) -> Self {
+        let name = function_of(function);
+        // What a function of C++ takes is not what it is.
+        let arguments = name.find('(').filter(|_| name.ends_with(')'));
+        let name = &name[..arguments.unwrap_or(name.len())];
+        let (class, method) = match name.rfind(['.', ':', '#']) {
+            Some(at) => (name[..at].trim_end_matches(':'), &name[at + 1..]),
+            None => ("", name),
+        };
+        let class = class.rsplit(['.', '\\', '/', ':']).next().unwrap_or(class);
+        Self {
+            class: words_in(class),
+            method: words_in(method),
+        }
+    }
+}
+
+fn has(words: &[String], any: &[&str]) -> bool {
+    words.iter().any(|word| any.contains(&word.as_str()))
 }
 
 /// The words that a name is made of, in small letters: of `createTcpConnection`, `create_tcp_connection`, `__init__`,
@@ -149,26 +169,15 @@ const CONSTRUCTORS: [&str; 4] = ["init", "construct", "initialize", "new"];
 /// Whether a function makes what could be made once, by its name: `Schema.__init__`, `Environment::loadTemplate`,
 /// `regexp.MustCompile`, `TransformerFactory.newInstance`; what is done with it is another one.
 pub(crate) fn makes(function: &str) -> bool {
-    let name = function_of(function);
-    // What a function of C++ takes is not what it is.
-    let arguments = name.find('(').filter(|_| name.ends_with(')'));
-    let name = &name[..arguments.unwrap_or(name.len())];
-    let (class, method) = match name.rfind(['.', ':', '#']) {
-        Some(at) => (name[..at].trim_end_matches(':'), &name[at + 1..]),
-        None => ("", name),
-    };
-    let class = class.rsplit(['.', '\\', '/', ':']).next().unwrap_or(class);
-    let words = words_in(method);
-    let has = |all: &[&str]| words.iter().any(|word| all.contains(&word.as_str()));
-    let constructs = match words.as_slice() {
+    let Name { class, method } = Name::of(function);
+    let constructs = match method.as_slice() {
         [word] => CONSTRUCTORS.contains(&word.as_str()),
         [new, instance] => new == "new" && instance == "instance",
         _ => false,
     };
-    let kept = words_in(class)
-        .iter()
-        .any(|word| KEPT.contains(&word.as_str()));
-    has(&["compile", "recompile"]) || constructs && kept || has(&MAKES) && has(&KEPT)
+    has(&method, &["compile", "recompile"])
+        || constructs && has(&class, &KEPT)
+        || has(&method, &MAKES) && has(&method, &KEPT)
 }
 
 #[cfg(test)]

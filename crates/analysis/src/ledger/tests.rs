@@ -1214,6 +1214,38 @@ fn what_is_compiled_into_an_interpreter_is_known_by_the_line_that_calls_it() {
 }
 
 #[test]
+fn what_is_made_for_a_request_is_a_kind_of_work_by_the_names_of_what_makes_it() {
+    let told = |frames: &[&str], own| Told {
+        frames: frames.iter().map(|&frame| frame.to_owned()).collect(),
+        own,
+        ..Told::default()
+    };
+    let made = [
+        "visit (ql/visitor.py:4)",
+        "Schema.__init__ (ql/schema.py:5)",
+        "page (shop.py:9)",
+    ];
+    assert!(works().scripted(&told(&made, Some(2)), "making"));
+    // What calls the application is in all that it does.
+    let around = ["page (shop.py:9)", "Router.__init__ (web/router.py:7)"];
+    assert!(!works().scripted(&told(&around, Some(0)), "making"));
+    assert!(works().has_scripts("making"));
+    let compiled = |symbol: &str| {
+        let frame = Frame {
+            symbol: symbol.to_owned(),
+            module: "shop".to_owned(),
+            kernel: false,
+        };
+        works().matches(&[&frame], "shop", "making")
+    };
+    assert!(compiled("shop/web.Views.loadTemplate"));
+    assert!(!compiled("shop/web.Views.render"));
+    assert!(!compiled(
+        "v8::internal::Compiler::Compile(v8::internal::Isolate*)"
+    ));
+}
+
+#[test]
 fn a_lock_that_is_tried_again_is_one_on_a_file_or_of_a_session_by_its_functions() {
     let near = |frames: &[&str]| {
         super::told::is_near_a_file(&Told {

@@ -483,7 +483,7 @@ fn own_frames(told: &Told) -> impl Iterator<Item = &String> {
 }
 
 /// `Pool.getConnection` of `com.example.db.Pool.getConnection`; what is no such path stays as it is.
-pub(super) fn bare(function: &str) -> &str {
+fn bare(function: &str) -> &str {
     if function.contains(['/', ' ', '<']) {
         return function;
     }
