@@ -572,6 +572,24 @@ fn script_work_is_the_applications_or_the_frameworks() {
 }
 
 #[test]
+fn a_farewell_that_nobody_answers_gives_nothing_up() {
+    let named = |connects, each| {
+        let facts = [
+            ("upstream.given_up_share", 0.12),
+            ("upstream.given_up_ms", 12.0),
+            ("upstream.given_up_time_share", 0.16),
+            ("upstream.connects_per_request", connects),
+            ("upstream.requests_per_connect", each),
+        ];
+        named("upstream_given_up", "java", &facts)
+    };
+    assert_eq!(named(1.0, 8.0), None);
+    // A connection that is kept for many requests ends with one that was given up.
+    assert_eq!(named(0.12, 8.0), Some(true));
+    assert_eq!(named(1.0, 1.0), Some(true));
+}
+
+#[test]
 fn requests_that_are_held_until_a_timer() {
     check(
         "rate_limit_delays",
