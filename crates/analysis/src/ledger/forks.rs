@@ -19,6 +19,8 @@ const FEWEST: u64 = 50;
 /// Branches that are kept, and callers that each names.
 const KEPT: usize = 5;
 const CALLERS: usize = 3;
+/// Parts of a name that say whose library a function is of: `org.apache.activemq`.
+const PACKAGE: usize = 3;
 
 /// A step inwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,10 +83,23 @@ pub(super) fn branches(looks: &ThreadLooks, all: &[Told]) -> Vec<Branch> {
     let open = looks.open.max(seen) as f64;
     let mut ends = Vec::new();
     root.ends(LEAST * open, &mut Vec::new(), &mut ends);
-    let mut branches: Vec<Branch> = ends
-        .iter()
-        .filter_map(|(path, looks)| branch(path, *looks as f64 / open))
-        .collect();
+    let mut branches: Vec<Branch> = Vec::new();
+    for (path, looks) in &ends {
+        let Some(one) = branch(path, *looks as f64 / open) else {
+            continue;
+        };
+        let alike = |b: &&mut Branch| {
+            Branch {
+                share: one.share,
+                ..(*b).clone()
+            } == one
+        };
+        // Ways that part further out than is told are one.
+        match branches.iter_mut().find(alike) {
+            Some(known) => known.share += one.share,
+            None => branches.push(one),
+        }
+    }
     branches.sort_by(|a, b| {
         b.share
             .total_cmp(&a.share)
@@ -153,7 +168,9 @@ fn branch(path: &[Step<'_>], share: f64) -> Option<Branch> {
         Step::Function(name) => Some((*name).to_owned()),
         Step::Line(_) => None,
     });
-    let mut functions: Vec<String> = functions.take(1 + CALLERS).collect();
+    let functions: Vec<String> = functions.collect();
+    let mut functions = without_the_inside(functions);
+    functions.truncate(1 + CALLERS);
     let line = path.iter().rev().find_map(|step| match step {
         Step::Line(line) => Some(told::words_of(*line)),
         Step::Function(_) => None,
@@ -168,6 +185,25 @@ fn branch(path: &[Step<'_>], share: f64) -> Option<Branch> {
         line: line.unwrap_or_default(),
         share,
     })
+}
+
+/// Functions that lead to one another, innermost first, without those between the innermost and the outermost of one
+/// package: who calls a library, and for what, is told within few. Scripts have only the application's own here.
+fn without_the_inside(functions: Vec<String>) -> Vec<String> {
+    let package = |at: usize| -> Option<String> {
+        let name = functions.get(at).filter(|name| !name.contains(" ("))?;
+        let parts: Vec<&str> = name.split('.').collect();
+        let of_package = parts.len().saturating_sub(2).min(PACKAGE);
+        (of_package > 0).then(|| parts[..of_package].join("."))
+    };
+    let is_inside = |at: usize| {
+        let own = package(at);
+        own.is_some() && at > 0 && package(at - 1) == own && package(at + 1) == own
+    };
+    let inside: Vec<bool> = (0..functions.len()).map(is_inside).collect();
+    let kept = functions.into_iter().zip(inside);
+    kept.filter_map(|(name, inside)| (!inside).then_some(name))
+        .collect()
 }
 
 #[cfg(test)]
@@ -343,6 +379,38 @@ mod tests {
         // Its own say more.
         of_behind(&mut account, &[of("store", &branches)]);
         assert_eq!(account.branches.len(), 2);
+    }
+
+    #[test]
+    fn who_calls_a_library_is_told_and_not_its_inside_and_ways_that_look_alike_are_one() {
+        let look = |way: &str| Told {
+            runtime: "jvm".to_owned(),
+            state: ToldState::Signal,
+            frames: [
+                "java.lang.Object.wait",
+                "org.apache.queue.Channel.dequeue",
+                "org.apache.queue.Consumer.dequeue",
+                "org.apache.queue.Consumer.receive",
+                "Desk.ask",
+                "Pages.page",
+                "org.web.server.Handler.handle",
+                way,
+            ]
+            .map(str::to_owned)
+            .to_vec(),
+            ..Told::default()
+        };
+        let all = [
+            look("org.web.server.One.run"),
+            look("org.web.server.Other.run"),
+        ];
+        let found = branches(&looks(200, &[80, 60]), &all);
+        let said: Vec<(String, f64)> = (found.iter())
+            .map(|branch| (branch.words(), branch.share))
+            .collect();
+        let way = "70 % is below java.lang.Object.wait < org.apache.queue.Channel.dequeue < \
+                   org.apache.queue.Consumer.receive < Desk.ask";
+        assert_eq!(said, [(way.to_owned(), 0.7)]);
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub struct Asked {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Branch {
     pub function: String,
-    /// Who calls it, the nearest first.
+    /// Who leads to it, the nearest first; of the functions of one package only the innermost and the outermost.
     pub callers: Vec<String>,
     /// The server behind that it is of; empty for the account's own.
     #[serde(default, skip_serializing_if = "String::is_empty")]

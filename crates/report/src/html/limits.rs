@@ -197,7 +197,7 @@ pub struct CellRow {
     cpu: Option<Number>,
     limit: String,
     why: String,
-    /// Causes that the counts support.
+    /// Causes that the counts support, and before them the first one, whether they do or not.
     causes: Vec<String>,
     /// Its place among the examined cells.
     details: Option<usize>,
@@ -215,7 +215,13 @@ pub fn cells(document: &RunDocument, source: &Source) -> Vec<CellRow> {
         let mut diagnosed = document.diagnosed.iter();
         let details = diagnosed.position(|d| d.stage == cell.stage && d.levels == cell.levels);
         let findings = details.map_or(&[][..], |i| &document.diagnosed[i].diagnosed.diagnosis);
-        let supported = |f: &&Finding| f.cause != "none" && f.status >= Status::Supported;
+        let named = |&(at, f): &(usize, &Finding)| {
+            f.cause != "none" && (at == 0 || f.status >= Status::Supported)
+        };
+        let words = |(_, f): (usize, &Finding)| match f.status {
+            Status::Suspected => format!("{} (suspected)", f.cause),
+            _ => f.cause.clone(),
+        };
         CellRow {
             index,
             stage: match one_stage {
@@ -233,8 +239,9 @@ pub fn cells(document: &RunDocument, source: &Source) -> Vec<CellRow> {
                 .unwrap_or_default(),
             causes: findings
                 .iter()
-                .filter(supported)
-                .map(|f| f.cause.clone())
+                .enumerate()
+                .filter(named)
+                .map(words)
                 .collect(),
             details,
         }
