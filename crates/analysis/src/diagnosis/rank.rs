@@ -198,7 +198,7 @@ pub(crate) fn rank(
             cause if cause.rows == ["upstream"] && held.finding.target == front => {
                 stands_behind(ledger)
             }
-            cause if cause.rows.iter().any(|kind| kind == "compiled") => {
+            cause if cause.rows.iter().any(|kind| SAID.contains(&kind.as_str())) => {
                 most_of_it(ledger, cause, &held.finding.target, front)
             }
             _ => None,
@@ -528,6 +528,8 @@ fn for_whom(account: &Account) -> String {
 /// Functions of a cause's own rows that are named, and from which share of the account on.
 const FUNCTIONS: usize = 3;
 const NAMED_FROM: f64 = 0.05;
+/// Kinds of rows whose place is the answer to what a cause asks: which function that is.
+const SAID: [&str; 2] = ["compiled", "making"];
 
 /// The largest of the rows that a cause is about, with their shares.
 fn most_of_it(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -> Option<String> {

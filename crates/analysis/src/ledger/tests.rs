@@ -888,6 +888,17 @@ fn a_request_alone_takes_its_time_less_its_waits_for_others() {
     assert!(case.service("nobody").is_none());
 }
 
+/// The account of all turns of `app`.
+fn account_of(turns: &Turns) -> Account {
+    let examination = Examination::default();
+    let case = LatencyCase {
+        unaccepted: 0,
+        turns,
+        examination: &examination,
+    };
+    case.account("app", true, Which::All).unwrap()
+}
+
 /// The rows of one server whose waits in futexes were told, as label and place.
 fn told_rows(all: Vec<Told>, waker: &str) -> Vec<(String, String, String)> {
     let places = (0..all.len()).map(|told| PlaceTime {
@@ -904,13 +915,7 @@ fn told_rows(all: Vec<Told>, waker: &str) -> Vec<(String, String, String)> {
         told: all,
         ..Turns::default()
     };
-    let examination = Examination::default();
-    let case = LatencyCase {
-        unaccepted: 0,
-        turns: &turns,
-        examination: &examination,
-    };
-    let account = case.account("app", true, Which::All).unwrap();
+    let account = account_of(&turns);
     assert!((account.closed() - 1.0).abs() < 1e-9);
     let rows = account.rows.into_iter();
     rows.map(|r| (r.kind, r.label, r.place)).collect()
@@ -931,13 +936,7 @@ fn what_another_thread_sleeps_for_is_a_row_of_its_own() {
         targets: vec![target("app", places)],
         ..Turns::default()
     };
-    let examination = Examination::default();
-    let case = LatencyCase {
-        unaccepted: 0,
-        turns: &turns,
-        examination: &examination,
-    };
-    let account = case.account("app", true, Which::All).unwrap();
+    let account = account_of(&turns);
     let labels = account.rows.iter().map(|row| row.label.as_str());
     let expected = [
         "waiting for thread keeper, which is asleep until a timer",
@@ -1167,6 +1166,28 @@ fn an_interpreters_row_is_divided_by_what_its_runtime_told_and_adds_up() {
     assert!(!logging.own);
     let for_whom = "Formatter.format (logging/__init__.py:674), for main (app.py:1)";
     assert_eq!(logging.place, for_whom);
+    // Of what is made for each request what makes it is told, whatever it was at.
+    let made = Told {
+        frames: [
+            "visit (ql/visitor.py:4)",
+            "Schema.__init__ (ql/schema.py:5)",
+            "page (app.py:9)",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        own: Some(2),
+        ..told("", ToldState::Running)
+    };
+    let ran = [PlaceTold {
+        place: Place::OnCpu,
+        told: 0,
+        samples: 50,
+    }];
+    let rows = vec![row("interpreter", 800)];
+    let divided = super::told::divided(rows, &[&ran[0]], &[made]);
+    assert_eq!(divided[0].kind, "making");
+    let for_whom = "Schema.__init__ (ql/schema.py:5), for page (app.py:9)";
+    assert_eq!(divided[0].place, for_whom);
     // Too few say nothing.
     let few = [PlaceTold {
         place: Place::OnCpu,

@@ -5,6 +5,7 @@
 //! are two rows; the place has both.
 
 use super::cpu::{CpuRow, RowRule, rules};
+use super::names::makes;
 use crate::diagnosis::work::works;
 use record::{PlaceTold, SourceLine, Told, ToldState};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,8 @@ use std::sync::OnceLock;
 
 /// Kind of the row of an interpreter.
 const INTERPRETER: &str = "interpreter";
+/// Kind of work of what could be made once.
+const MAKING: &str = "making";
 /// Functions below this share of all samples are told together.
 const SMALL: f64 = 0.02;
 /// Fewer meetings than this do not say what ran.
@@ -363,7 +366,7 @@ impl Looks<'_> {
     /// `part` of the interpreter's row.
     fn row(&self, at: At<'_>, part: u64, whole: &CpuRow) -> CpuRow {
         let mut place = self.most.map_or(String::new(), |(told, _)| match at {
-            At::Rule(_) => for_whom(told),
+            At::Rule(index) => for_whom(told, scripted()[index]),
             At::Function(_) => callers(told),
         });
         if let Some((line, samples)) = self.lines.iter().max_by_key(|(_, samples)| **samples) {
@@ -392,9 +395,13 @@ impl Looks<'_> {
     }
 }
 
-/// The function that ran, and that of the application for which it did.
-fn for_whom(told: &Told) -> String {
-    let ran = told.frames.first().map_or("", |f| bare(f));
+/// The function that ran, or the outermost that makes something where that is what the row is about, and that of the
+/// application for which it did.
+fn for_whom(told: &Told, rule: &RowRule) -> String {
+    let makers = told.called().iter().rev().filter(|f| makes(f));
+    let is_made = rule.kinds.iter().any(|kind| kind == MAKING);
+    let maker = makers.take_while(|_| is_made).next();
+    let ran = maker.or(told.frames.first()).map_or("", |f| bare(f));
     match told.own.and_then(|own| told.frames.get(own as usize)) {
         Some(own) if own != ran => format!("{ran}, for {own}"),
         _ => callers(told),
