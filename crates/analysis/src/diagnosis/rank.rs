@@ -505,10 +505,7 @@ fn who_ran_beside(ledger: Option<&Ledger>) -> String {
     let rows = rows.flat_map(|row| std::iter::once(row).chain(&row.smaller));
     let beside = rows.filter_map(|row| {
         let waits = row.kind == "run_queue" && row.server.is_empty();
-        let ran = row
-            .place
-            .strip_prefix("while process ")?
-            .strip_suffix(" ran")?;
+        let ran = ledger::process_that_ran(&row.place)?;
         waits.then_some((row.share, ran))
     });
     let longest = beside.max_by(|a, b| a.0.total_cmp(&b.0));

@@ -89,10 +89,7 @@ pub(super) fn branches(looks: &ThreadLooks, all: &[Told]) -> Vec<Branch> {
             continue;
         };
         let alike = |b: &&mut Branch| {
-            Branch {
-                share: one.share,
-                ..(*b).clone()
-            } == one
+            (&b.function, &b.callers, &b.line) == (&one.function, &one.callers, &one.line)
         };
         // Ways that part further out than is told are one.
         match branches.iter_mut().find(alike) {
@@ -190,20 +187,24 @@ fn branch(path: &[Step<'_>], share: f64) -> Option<Branch> {
 /// Functions that lead to one another, innermost first, without those between the innermost and the outermost of one
 /// package: who calls a library, and for what, is told within few. Scripts have only the application's own here.
 fn without_the_inside(functions: Vec<String>) -> Vec<String> {
-    let package = |at: usize| -> Option<String> {
-        let name = functions.get(at).filter(|name| !name.contains(" ("))?;
-        let parts: Vec<&str> = name.split('.').collect();
-        let of_package = parts.len().saturating_sub(2).min(PACKAGE);
-        (of_package > 0).then(|| parts[..of_package].join("."))
-    };
+    let packages: Vec<Option<&str>> = functions.iter().map(|name| package_of(name)).collect();
     let is_inside = |at: usize| {
-        let own = package(at);
-        own.is_some() && at > 0 && package(at - 1) == own && package(at + 1) == own
+        let own = packages[at];
+        own.is_some() && at > 0 && packages[at - 1] == own && packages.get(at + 1) == Some(&own)
     };
     let inside: Vec<bool> = (0..functions.len()).map(is_inside).collect();
     let kept = functions.into_iter().zip(inside);
     kept.filter_map(|(name, inside)| (!inside).then_some(name))
         .collect()
+}
+
+/// `org.apache.activemq` of `org.apache.activemq.transport.Channel.dequeue`; `None` for scripts and what is in none.
+fn package_of(function: &str) -> Option<&str> {
+    let dots: Vec<usize> = function.match_indices('.').map(|(at, _)| at).collect();
+    // The last two parts are the class and its method.
+    let parts = dots.len().saturating_sub(1).min(PACKAGE);
+    let end = *dots.get(parts.checked_sub(1)?)?;
+    (!function.contains(" (")).then_some(&function[..end])
 }
 
 #[cfg(test)]

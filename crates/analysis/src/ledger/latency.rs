@@ -28,6 +28,9 @@ const NOT_READ: &str = "not yet read";
 const BEFORE_ASKING: &str = "before an upstream is asked";
 /// How a waker begins that is of no target.
 const PROCESS: &str = "process ";
+/// What stands around the one that had the CPU, at the place of a wait for one.
+const WHILE: &str = "while ";
+const RAN: &str = " ran";
 /// Threads that have nothing to do for a larger share of their time are not what limits.
 const MOSTLY_BUSY: f64 = 0.1;
 /// Parts that stand for themselves, however small.
@@ -658,7 +661,7 @@ impl LatencyCase<'_> {
             label,
             place: match place.place {
                 Place::RunQueue if !place.detail.is_empty() => {
-                    format!("while {} ran", place.detail)
+                    format!("{WHILE}{}{RAN}", place.detail)
                 }
                 _ => self.stack_of(place).unwrap_or_default(),
             },
@@ -1149,6 +1152,12 @@ pub(super) fn mostly(rows: &[CpuRow]) -> String {
     let at = first.filter(|place| !place.is_empty());
     format!("mostly {}", largest.join(", "))
         + &at.map_or(String::new(), |place| format!("; the first at {place}"))
+}
+
+/// The program of another that had the CPU at the place of a wait for one.
+pub(crate) fn process_that_ran(place: &str) -> Option<&str> {
+    let who = place.strip_prefix(WHILE)?.strip_suffix(RAN)?;
+    who.strip_prefix(PROCESS)
 }
 
 /// How the label of the part begins that is on the way from a server to one behind it.

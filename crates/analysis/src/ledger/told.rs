@@ -398,9 +398,9 @@ impl Looks<'_> {
 /// The function that ran, or the outermost that makes something where that is what the row is about, and that of the
 /// application for which it did.
 fn for_whom(told: &Told, rule: &RowRule) -> String {
-    let makers = told.called().iter().rev().filter(|f| makes(f));
+    let maker = || told.called().iter().rev().find(|f| makes(f));
     let is_made = rule.kinds.iter().any(|kind| kind == MAKING);
-    let maker = makers.take_while(|_| is_made).next();
+    let maker = is_made.then(maker).flatten();
     let ran = maker.or(told.frames.first()).map_or("", |f| bare(f));
     match told.own.and_then(|own| told.frames.get(own as usize)) {
         Some(own) if own != ran => format!("{ran}, for {own}"),

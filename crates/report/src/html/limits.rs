@@ -219,7 +219,7 @@ pub fn cells(document: &RunDocument, source: &Source) -> Vec<CellRow> {
             f.cause != "none" && (at == 0 || f.status >= Status::Supported)
         };
         let words = |(_, f): (usize, &Finding)| match f.status {
-            Status::Suspected => format!("{} (suspected)", f.cause),
+            Status::Suspected => format!("{} ({})", f.cause, status(f.status).0),
             _ => f.cause.clone(),
         };
         CellRow {
