@@ -141,8 +141,21 @@ impl Exchange {
         self.window = window;
         self.tally.pieces.begin(window.from);
         self.arrivals.set_until(window.to);
+        self.count_until_after(window.to)
+    }
+
+    /// The last request went out at `last_sent_at`, which may be after the stop: returns when the last response counts,
+    /// the time of that request included.
+    pub fn end_sending(&mut self, last_sent_at: u64) -> u64 {
+        match self.arrivals {
+            Arrivals::Clients(_) => self.counted_until,
+            Arrivals::Schedule(_) => self.count_until_after(last_sent_at.max(self.window.to)),
+        }
+    }
+
+    fn count_until_after(&mut self, stop: u64) -> u64 {
         let grace_ns = self.arrivals.grace_ns(self.policy.timeout_ns);
-        self.counted_until = window.to.saturating_add(grace_ns);
+        self.counted_until = stop.saturating_add(grace_ns);
         self.counted_until
     }
 

@@ -616,6 +616,7 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
         let to = self.exchange.window.to;
         self.exchange.slicer.current.queued = self.exchange.waiting(to);
         self.exchange.drop_due_before(to);
+        self.grace_until = self.exchange.end_sending(self.now());
         self.close_slice();
         self.to = Some(self.snapshot());
         self.phase = Phase::Grace;

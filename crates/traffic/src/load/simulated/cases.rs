@@ -282,20 +282,32 @@ fn a_server_that_never_responds_leaves_nothing_undecided_after_the_grace() {
         mishaps: (1.0, vec![Mishap::Stall]),
         ..Server::healthy(Delay::Fixed(0))
     };
-    let case = Case {
+    let undisturbed = Case {
         timeout_ns: 50 * MS,
-        ..Case::new(constant(200.0), 4, server)
+        ..Case::new(constant(200.0), 4, server.clone())
     };
-    check(&case, |ended| {
-        let tally = &ended.report.tally;
-        same("in flight after the grace", in_flight(tally), 0);
-        same(
-            "failures",
-            tally.failed[FailureKind::Timeout as usize],
-            tally.sent,
-        );
-        assert_eq!(tally.completed, 0);
-    });
+    // Its last request is due right before the stop, with a free connection, and is sent after it.
+    let late = |seed| Case {
+        seed,
+        timeout_ns: 50 * MS,
+        machine: Machine {
+            oversleep_ns: 2 * MS,
+            call_ns: 0,
+        },
+        ..Case::new(constant(1_000.0), 1_200, server.clone())
+    };
+    for case in std::iter::once(undisturbed).chain((0..40).map(late)) {
+        check(&case, |ended| {
+            let tally = &ended.report.tally;
+            same("in flight after the grace", in_flight(tally), 0);
+            same(
+                "failures",
+                tally.failed[FailureKind::Timeout as usize],
+                tally.sent,
+            );
+            assert_eq!(tally.completed, 0);
+        });
+    }
 }
 
 #[test]
