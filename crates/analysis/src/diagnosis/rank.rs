@@ -272,7 +272,14 @@ pub(crate) fn rank(
         let waits = wait.filter(|(account, row)| is_seen(account, row));
         // Nor where it stands still for all of them now and then, at whatever work.
         let stalls = ledger.as_ref().and_then(|l| stands_still(l, facts, front));
-        let mut first = match (waits, stalls) {
+        // Nor is CPU that is nearly full the server's own work by what requests wait for: its own account says at what.
+        let at_work = none.as_ref().filter(|h| h.cause.name == CPU_BOUND);
+        let at_work = at_work.and_then(|_| ledger.as_ref()?.cpu_of(front, front));
+        let at_work = at_work.and_then(|cpu| {
+            let row = cpu.largest_unlabelled(|r| stands_out(cpu, r))?;
+            Some((cpu, row))
+        });
+        let mut first = match (waits.or(at_work), stalls) {
             (Some((account, row)), _) if none.is_some() => {
                 unlabelled_there(ledger.as_ref(), account, row)
             }
@@ -316,6 +323,9 @@ const LARGE_WAIT: f64 = 0.3;
 
 /// Whoever has a lock waits for a CPU as others do: of such a line, the part that a lock's may be without a fault.
 const LOCKED_IN_LINE: f64 = 0.5;
+/// The answer that a server's CPU is full of its own work.
+const CPU_BOUND: &str = "healthy_cpu_bound";
+
 /// Rows of those who wait for a CPU, or for a thread that has one.
 const LINES: [&str; 3] = ["run_queue", "wake_up", "other_turns"];
 

@@ -940,6 +940,44 @@ fn what_a_program_of_its_kind_serves_with_does_not_stand_out() {
     }
 }
 
+/// A CPU that is nearly full and whose requests wait for each other: what it is busy with is in its own account alone.
+#[test]
+fn a_cpu_that_is_nearly_full_is_judged_by_its_own_account() {
+    let first = |share: f64| {
+        let set = [
+            ("cpu.use_of_allowed", 0.86),
+            ("worker.busiest", 0.3),
+            ("core.own_mean", 0.92),
+        ];
+        let account = |basis, rows| crate::Account {
+            basis,
+            rows,
+            ..crate::Account::default()
+        };
+        let works = vec![
+            row("function", share, false),
+            row("poll", 1.0 - share, true),
+        ];
+        let waits = vec![row("run_queue", 0.9, true), row("function", 0.1, false)];
+        let ledger = crate::Ledger {
+            cpu: [("web".to_owned(), account(crate::Basis::CpuUsed, works))].into(),
+            latency: Some(account(crate::Basis::Requests, waits)),
+            ..crate::Ledger::default()
+        };
+        let seen = super::Seen::Measured(Some(Box::new(ledger)));
+        super::conclude(&set_facts(&[GOOD_LOAD, &set].concat()), None, seen, "proc")
+            .findings
+            .swap_remove(0)
+    };
+    let told = first(0.6);
+    assert_eq!(told.cause, "unlabelled", "{told:#?}");
+    assert!(
+        told.gain_bound
+            .is_some_and(|share| (share - 0.6).abs() < 1e-9)
+    );
+    assert_eq!(first(0.1).variant.as_deref(), Some("healthy_cpu_bound"));
+}
+
 #[test]
 fn a_generator_that_is_full_is_not_the_servers_fault() {
     let mut record = trial(0.5);
