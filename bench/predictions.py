@@ -5,7 +5,8 @@ Every case of the truth set whose planted cause is mended by a change of a confi
 the prediction is made from the diagnosis's one load, before a copy of the server is started; the proof then measures
 the same metric in interleaved blocks. Where no copy can be made of a server (`--pairs`), the case itself is the proof:
 its slow and its fixed state are loaded in turn, and the metric is that of the prediction. `--records DIR` keeps both, and
-`--from DIR` prints the table of what was kept, with predictions made anew by the binary that reads them.
+`--from DIR` prints the table of what was kept, with predictions made anew by the binary that reads them. A slow state's
+record beside the fixed one's (`truth/run.py --record DIR`) is such a pair, measured by the loads of both diagnoses.
 
 The surprise: the predictions of a binary are learned from other families of servers than the one that is judged, so this
 table leaves each family out; `cargo run -p analysis --example holdout` leaves each cause out as well.
@@ -19,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import tomllib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "truth"))
 
@@ -107,15 +109,21 @@ def paired(asked, case, directory):
     return document, loads
 
 
-def row_of_pair(case, document, loads):
-    """The planted cause's prediction beside what its end brought; at most one row."""
+def predicted(case, document):
+    """The finding of a slow state that names the planted cause, with its prediction; None without one."""
     expected = case.expected("slow")
     named = [f for f in (document or {}).get("diagnosis", []) if f["cause"] in expected and f.get("prediction")]
-    if not named:
+    if not named or named[0]["cause"] in OTHER_CPU and named[0]["prediction"]["metric"] == "cpu_us_per_request":
+        return None
+    return named[0]
+
+
+def row_of_pair(case, document, loads):
+    """The planted cause's prediction beside what its end brought; at most one row."""
+    finding = predicted(case, document)
+    if not finding:
         return
-    finding, said = named[0], named[0]["prediction"]
-    if finding["cause"] in OTHER_CPU and said["metric"] == "cpu_us_per_request":
-        return
+    said = finding["prediction"]
     servers = [server for server in case.data["server"] if not server.get("absent")]
     # What a server behind it takes is no part of the front's CPU time.
     cpu = "cpu_us" if len(servers) == 1 else "front_us"
@@ -125,6 +133,32 @@ def row_of_pair(case, document, loads):
     if min(both) <= 0:
         return
     yield row(case.name, case.family, finding["cause"], "pair", said["metric"], both[1] / both[0], None, said)
+
+
+def row_of_records(case, slow, fixed):
+    """The same by the loads of two diagnoses, of the slow state and of the mended one."""
+    finding = predicted(case, slow)
+    if not finding or not fixed:
+        return
+    said = finding["prediction"]
+    both = [measured_of(said["metric"], document, finding["target"]) for document in (slow, fixed)]
+    if None in both or min(both) <= 0:
+        return
+    yield row(case.name, case.family, finding["cause"], "records", said["metric"], both[1] / both[0], None, said)
+
+
+def measured_of(metric, document, target):
+    """A metric of a diagnosis's load; CPU is that of the target, or of the only server behind; None where unknown."""
+    response = document["latency_ns"]["response"]
+    if metric == "cpu_us_per_request":
+        took = {f["target"]: f["value"] for f in document["facts"] if f["name"] == "cpu.us_per_request"}
+        behind = [value for name, value in took.items() if name != "server"]
+        if target in took:
+            return took[target]
+        return behind[0] if len(behind) == 1 else None
+    of = {"rate_per_s": document["rate_per_s"]["achieved"], "response_ns_p50": response["p50"],
+          "response_ns_p99": response["p99"]}
+    return of[metric]
 
 
 def row(name, family, cause, result, metric, ratio, interval, said):
@@ -221,25 +255,27 @@ def summary(rows):
 
 def groups(rows):
     """By how they were measured, by kind, and by family of servers."""
-    yield "proofs", [row for row in rows if row["result"] != "pair"]
-    yield "slow and fixed states", [row for row in rows if row["result"] == "pair"]
+    states = {"pair", "records"}
+    yield "proofs", [row for row in rows if row["result"] not in states]
+    yield "slow and fixed states", [row for row in rows if row["result"] in states]
     for field in ("kind", "family"):
         for value in sorted({row[field] for row in rows if row[field]}):
             yield f"{field} {value}", [row for row in rows if row[field] == value]
 
 
 def calibrate(path, rows):
-    """Puts what changes brought in place of what the file held of them."""
+    """Puts what changes brought into the file, in place of what it held of the same cases and metrics."""
     path = pathlib.Path(path)
     lines = [path.read_text().split("\n[[brought]]")[0].rstrip()]
-    for row in rows:
-        if row["net"]:
-            net = ", ".join(f"{ratio:.4f}" for ratio in row["net"])
-            lines += [
-                "", "[[brought]]", f'family = "{row["family"]}"', f'case = "{row["case"]}"', f'cause = "{row["cause"]}"',
-                f'kind = "{row["kind"]}"', f'metric = "{row["metric"]}"', f"net = [{net}]",
-                f"noise = {row['noise']:.4f}", f"measured = {row['measured']:.4f}",
-            ]
+    found = {(row["case"], row["metric"]): row for row in tomllib.loads(path.read_text()).get("brought", [])}
+    found |= {(row["case"], row["metric"]): row for row in rows if row["net"]}
+    for row in found.values():
+        net = ", ".join(f"{ratio:.4f}" for ratio in row["net"])
+        lines += [
+            "", "[[brought]]", f'family = "{row["family"]}"', f'case = "{row["case"]}"', f'cause = "{row["cause"]}"',
+            f'kind = "{row["kind"]}"', f'metric = "{row["metric"]}"', f"net = [{net}]",
+            f"noise = {row['noise']:.4f}", f"measured = {row['measured']:.4f}",
+        ]
     path.write_text("\n".join(lines) + "\n")
 
 
@@ -261,10 +297,15 @@ def from_records(asked):
             case = cases_by_name[directory.name.removesuffix("-slow")]
             loads = pathlib.Path(asked.source) / f"{case.name}.json"
             loads = json.loads(loads.read_text()).get("loads") if loads.exists() else None
-            if not loads or "fixed" not in loads:
+            mended = directory.with_name(f"{case.name}-fixed")
+            if not loads and not mended.exists():
                 continue
             document = answer([asked.prony, "diagnose", str(directory), "--json"])
-            found = row_of_pair(case, document, loads)
+            if not loads:
+                there = answer([asked.prony, "diagnose", str(mended), "--json"])
+                found = row_of_records(case, document, there)
+            else:
+                found = row_of_pair(case, document, loads)
         else:
             continue
         yield from (one | {"noise": noise_of(document)} for one in found)

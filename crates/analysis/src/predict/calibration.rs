@@ -3,7 +3,8 @@
 //! ```text
 //! confidence   bound on the gain -> share of recorded cases with such a bound that were right (isotonic, Jeffreys)
 //! slope        what a change took, by kind of work / what its row promised, as logarithms (weighted median)
-//! width        how far measured ratios lay from that -> what nine in ten stay within (conformal)
+//! width        how far measured ratios lay from that -> what nine in ten stay within (conformal); on both sides by
+//!              themselves where enough are recorded, as changes bring more than promised far oftener than less
 //! ```
 //! Both leave out the family of the server that is judged, so that what is said of an nginx was learned from others.
 //! The surprise: the rules' own scores tell nothing of what is right on a server that nobody has seen, and how much of
@@ -23,6 +24,8 @@ use std::sync::OnceLock;
 const FEWEST_OF_BIN: usize = 20;
 /// Fewest changes of a kind that have a width of their own: the largest miss of seven holds seven in eight new ones.
 const FEWEST_CHANGES: usize = 7;
+/// Fewest changes of a kind whose two sides are told apart: one in twenty on either side is one of nineteen.
+const FEWEST_OF_SIDES: usize = 19;
 /// Changes that an assumption is worth as much as.
 const LEANS: f64 = 3.0;
 /// A logarithm that is as good as no change: noise of a quiet load.
@@ -211,31 +214,54 @@ impl Calibration {
         let own = all.iter().filter(|b| b.kind == kind).count();
         // Few of its kind have no width of their own: that of all kinds is told instead.
         let wide = own < FEWEST_CHANGES;
-        let judged = all.iter().filter(|b| wide || b.kind == kind);
-        let mut missed: Vec<f64> = judged
-            .map(|b| {
-                let others: Vec<&Brought> = all
-                    .iter()
-                    .filter(|o| o.family != b.family)
-                    .copied()
-                    .collect();
-                b.missed(slope(&others, &b.kind))
-            })
+        let judged: Vec<&Brought> = (all.iter().filter(|b| wide || b.kind == kind))
+            .copied()
             .collect();
-        missed.sort_by(f64::total_cmp);
-        let n = missed.len();
+        let n = judged.len();
         if n < FEWEST_CHANGES {
             return None;
         }
-        let rank = (((n + 1) as f64 * HELD).ceil() as usize).min(n);
-        let by = *missed.get(rank.checked_sub(1)?)?;
+        // Each by what those of other families took.
+        let off = |b: &Brought| {
+            let others: Vec<&Brought> = (all.iter().filter(|o| o.family != b.family))
+                .copied()
+                .collect();
+            b.further(slope(&others, &b.kind))
+        };
+        let off: Vec<(f64, f64)> = (judged.iter())
+            .map(|b| (off(b), scale(b.promised(), b.noise)))
+            .collect();
+        let (by, far) = if own < FEWEST_OF_SIDES {
+            let missed = off.iter().map(|(off, scale)| off.abs() / scale);
+            (ranked(missed.collect(), HELD)?, None)
+        } else {
+            let side = (1.0 + HELD) / 2.0;
+            let less = off.iter().map(|(off, scale)| -off / scale);
+            let more = off.iter().map(|(off, _)| *off);
+            let far = ranked(more.collect(), side)?.max(0.0);
+            (ranked(less.collect(), side)?.max(0.0), Some(far))
+        };
         Some(Learned {
             slope: slope(&all, kind),
             by,
+            far,
+            rises: rises(metric),
             own,
             changes: n,
         })
     }
+}
+
+/// The miss that this part of new ones stays below, by those that were recorded.
+fn ranked(mut misses: Vec<f64>, held: f64) -> Option<f64> {
+    misses.sort_by(f64::total_cmp);
+    let rank = (((misses.len() + 1) as f64 * held).ceil() as usize).min(misses.len());
+    misses.get(rank.checked_sub(1)?).copied()
+}
+
+/// Whether more of a metric is better.
+fn rises(metric: &str) -> bool {
+    metric == crate::Metric::Rate.name()
 }
 
 /// What changes of a kind took of what their rows promised, as logarithms; kinds with few changes lean on all, and all
@@ -287,8 +313,12 @@ fn pooled(bins: Vec<Bin>) -> Vec<Bin> {
 pub struct Learned {
     /// What they took of what their rows promised, as logarithms.
     slope: f64,
-    /// What nine in ten missed at most, in units of [`scale`].
+    /// What nine in ten missed at most, in units of [`scale`]; with `far` how much less than promised they brought.
     by: f64,
+    /// How much more than promised, as a logarithm: what else a fault cost does not grow with what its row takes.
+    far: Option<f64>,
+    /// The metric is better the more of it there is.
+    rises: bool,
     /// Changes of the same kind.
     pub own: usize,
     /// Changes that the width comes from.
@@ -299,8 +329,14 @@ impl Learned {
     /// Ratio and its interval where a model says `row`, from a load with such noise.
     pub fn of(&self, row: f64, noise: f64) -> (f64, (f64, f64)) {
         let middle = self.slope * row.ln();
-        let by = self.by * scale(row.ln(), noise);
-        (middle.exp(), ((middle - by).exp(), (middle + by).exp()))
+        let less = self.by * scale(row.ln(), noise);
+        let more = self.far.unwrap_or(less);
+        let (low, high) = if self.rises {
+            (less, more)
+        } else {
+            (more, less)
+        };
+        (middle.exp(), ((middle - low).exp(), (middle + high).exp()))
     }
 
     /// In words.
@@ -329,9 +365,10 @@ impl Brought {
         self.net.1.ln()
     }
 
-    fn missed(&self, slope: f64) -> f64 {
-        let by = self.measured.ln() - slope * self.promised();
-        by.abs() / scale(self.promised(), self.noise)
+    /// How much further than promised the metric went, as a logarithm; negative where it fell short.
+    fn further(&self, slope: f64) -> f64 {
+        let off = self.measured.ln() - slope * self.promised();
+        if rises(&self.metric) { off } else { -off }
     }
 }
 
@@ -494,6 +531,49 @@ mod tests {
         assert_eq!(few.learned("row", "", &|_| true), None);
     }
 
+    /// Changes that bring what was promised or several times as much, and never less.
+    #[test]
+    fn what_brings_more_than_promised_is_no_doubt_about_the_least() {
+        let mut random = Random::new(10);
+        let mut change = |metric: &str| {
+            let row = 1.0 - (0.05 + 0.9 * random.uniform());
+            let (row, more) = match metric {
+                "rate_per_s" => (1.0 / row, 20_f64.powf(random.uniform())),
+                _ => (row, 0.05_f64.powf(random.uniform())),
+            };
+            Brought {
+                family: if random.uniform() < 0.5 { "a" } else { "b" }.to_owned(),
+                kind: "wait".to_owned(),
+                metric: metric.to_owned(),
+                net: (row, row),
+                measured: row * more,
+                noise: 0.02,
+                ..Brought::default()
+            }
+        };
+        for (metric, promised) in [("response_ns_p50", 0.5), ("rate_per_s", 2.0)] {
+            let brought: Vec<Brought> = (0..60).map(|_| change(metric)).collect();
+            let of = |n: usize| {
+                let calibration = Calibration {
+                    brought: brought[..n].to_vec(),
+                    ..Calibration::default()
+                };
+                let learned = calibration.learned("wait", metric, &|_| true).unwrap();
+                let (_, (low, high)) = learned.of(promised, 0.02);
+                let says = low > 1.0 || high < 1.0;
+                let inside = |b: &&Brought| {
+                    let (_, (low, high)) = learned.of(b.net.1, b.noise);
+                    (low..=high).contains(&b.measured)
+                };
+                (says, brought.iter().filter(inside).count())
+            };
+            let (says, inside) = of(60);
+            assert!(says && inside >= 51, "{metric}: {inside} of 60");
+            // Of few nobody knows on which side of it the next one lies.
+            assert!(!of(FEWEST_OF_SIDES - 1).0, "{metric}");
+        }
+    }
+
     #[test]
     fn kinds_take_more_or_less_than_their_rows_say() {
         let mut random = Random::new(9);
@@ -509,7 +589,8 @@ mod tests {
         // Of a kind without changes nothing is known but what all have in common, and as wide as all are.
         let unknown = of("wait");
         assert_eq!((unknown.own, unknown.changes), (0, 80));
-        assert!(unknown.by > of("row").by && unknown.slope > 0.8 && unknown.slope < 1.5);
+        assert!(unknown.far.is_none() && unknown.by > 0.0, "{unknown:?}");
+        assert!(unknown.slope > 0.8 && unknown.slope < 1.5);
         // Nobody learns from those that are left out.
         let learned = calibration
             .learned("row", "", &|b| b.kind != "calls")

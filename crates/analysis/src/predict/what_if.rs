@@ -11,7 +11,8 @@ pub struct WhatIf {
     pub metric: Metric,
     /// Metric with the change / without; `null` where nothing can be said.
     pub ratio: Option<f64>,
-    /// Interval that should hold the measured ratio nine times in ten; it may be too wide for a number.
+    /// Interval that should hold the measured ratio nine times in ten; it may be too wide for a number. It is of
+    /// changes that mended what was named: a cause that is not the right one brings nothing.
     pub interval: Option<(f64, f64)>,
     /// The ratio by the model alone: when the row alone goes, and with all that belongs to it.
     pub net: Option<(f64, f64)>,
@@ -26,7 +27,7 @@ pub struct WhatIf {
     pub model: String,
     /// The measured numbers that it stands on.
     pub basis: Vec<String>,
-    /// Why nothing is said; `null` where something is.
+    /// Why no number is said; `null` where one is.
     pub withheld: Option<String>,
 }
 

@@ -3,17 +3,18 @@
 use analysis::{Held, Metric, NextLimit, WhatIf};
 
 /// `CPU time per request x0.73 (0.60-0.80), the rate x1.24; then the cores of upstream-9000 are full, at x1.30 of the
-/// rate`; why nothing is said where it is withheld.
+/// rate`; the end of an interval that is too wide for a number; why nothing is said where it is withheld.
 pub(crate) fn would_bring(said: &WhatIf) -> String {
-    let Some(ratio) = said.ratio else {
-        let why = said.withheld.as_deref().unwrap_or("nothing is predicted");
-        return format!("not predicted: {why}");
+    let metric = bare(said.metric);
+    let mut text = match (said.ratio, said.interval) {
+        (Some(ratio), Some((low, high))) => format!("{metric} x{ratio:.2} ({low:.2}-{high:.2})"),
+        (Some(ratio), None) => format!("{metric} x{ratio:.2} (interval not known)"),
+        (None, Some(interval)) => format!("{metric} {}", least(interval)),
+        (None, None) => {
+            let why = said.withheld.as_deref().unwrap_or("nothing is predicted");
+            return format!("not predicted: {why}");
+        }
     };
-    let mut text = format!("{} x{ratio:.2}", bare(said.metric));
-    match said.interval {
-        Some((low, high)) => text += &format!(" ({low:.2}-{high:.2})"),
-        None => text += " (interval not known)",
-    }
     if let Some(rate) = said.rate {
         text += &format!(", rate x{rate:.2} if the load asks for it");
     }
@@ -21,6 +22,16 @@ pub(crate) fn would_bring(said: &WhatIf) -> String {
         Some(next) => format!("{text}; {}", then(next)),
         None => text,
     }
+}
+
+/// `x0.51 or less`, `x1.40 or more`: what nine in ten brought at least.
+fn least((low, high): (f64, f64)) -> String {
+    let (end, more) = if high < 1.0 {
+        (high, "less")
+    } else {
+        (low, "more")
+    };
+    format!("x{end:.2} or {more}, by nine in ten such changes on other servers")
 }
 
 /// `then the cores of server are full, at x1.24 of the rate`.
@@ -35,20 +46,22 @@ fn then(next: &NextLimit) -> String {
 /// `predicted x0.73 (0.60-0.80), measured x0.70: within`.
 pub fn held(held: &Held) -> String {
     let measured = format!("measured x{:.2}", held.measured);
-    let Some(ratio) = held.ratio else {
-        let why = held.withheld.as_deref().unwrap_or("nothing was said");
-        return format!("not predicted ({why}), {measured}");
+    let predicted = match (held.ratio, held.interval) {
+        (Some(ratio), Some((low, high))) => format!("x{ratio:.2} ({low:.2}-{high:.2})"),
+        (Some(ratio), None) => format!("x{ratio:.2}"),
+        (None, Some((low, high))) => format!("x{low:.2}-{high:.2}"),
+        (None, None) => {
+            let why = held.withheld.as_deref().unwrap_or("nothing was said");
+            return format!("not predicted ({why}), {measured}");
+        }
     };
-    let interval = held.interval;
-    let interval =
-        interval.map_or_else(String::new, |(low, high)| format!(" ({low:.2}-{high:.2})"));
     let verdict = match held.within {
         Some(true) => ": within",
         Some(false) => ": OUTSIDE",
         None => "",
     };
     format!(
-        "{} predicted x{ratio:.2}{interval}, {measured}{verdict}",
+        "{} predicted {predicted}, {measured}{verdict}",
         bare(held.metric)
     )
 }
@@ -103,8 +116,25 @@ mod tests {
             would_bring(&rate),
             "rate x0.73 (interval not known); then the load generator is full, at x1.03 of the rate"
         );
+        let wide = |metric, interval| WhatIf {
+            metric,
+            ratio: None,
+            interval: Some(interval),
+            rate: None,
+            next_limit: None,
+            ..said()
+        };
+        assert_eq!(
+            would_bring(&wide(Metric::P50, (0.01, 0.514))),
+            "median response time x0.51 or less, by nine in ten such changes on other servers"
+        );
+        assert_eq!(
+            would_bring(&wide(Metric::Rate, (1.4, 30.0))),
+            "rate x1.40 or more, by nine in ten such changes on other servers"
+        );
         let withheld = WhatIf {
             ratio: None,
+            interval: None,
             withheld: Some("requests fail".to_owned()),
             ..said()
         };
@@ -133,6 +163,11 @@ mod tests {
             "rate predicted x1.24 (1.10-1.38), measured x1.50: OUTSIDE"
         );
         held_to.ratio = None;
+        assert_eq!(
+            held(&held_to),
+            "rate predicted x1.10-1.38, measured x1.50: OUTSIDE"
+        );
+        held_to.interval = None;
         held_to.withheld = Some("requests fail".to_owned());
         assert_eq!(
             held(&held_to),
