@@ -144,6 +144,78 @@ fn a_table_that_is_fetched_for_a_page() {
     );
 }
 
+/// The CPU of a full core goes into rows that are read and made objects of, in a library that has no list of its own.
+#[test]
+fn rows_that_are_fetched_to_be_counted() {
+    let facts = |fetching: f64| {
+        let facts = [
+            ("read.upstream.bytes_per_request", 36_000.0),
+            ("write.client.bytes_per_request", 170.0),
+            ("upstream.requests_per_request", 3.0),
+            ("upstream.service_share", 0.03),
+            ("core.own_mean", 0.99),
+            ("core.own_foreign_share", 0.0),
+            ("core.own_peers_share", 0.14),
+            ("profile.database_share", 0.06),
+            ("profile.net_receive_share", 0.01),
+            ("profile.fetching_share", fetching),
+            ("upstream.asking_cpu_share", 0.06),
+            ("worker.busiest", 0.9),
+        ];
+        named("overfetching", "python", &facts)
+    };
+    assert_eq!(facts(0.5), Some(true));
+    assert_eq!(facts(0.1), None);
+}
+
+/// The file that a body goes through is opened before it is written.
+#[test]
+fn opening_the_file_of_a_body_belongs_to_it() {
+    let gain = |opens: f64| {
+        let facts = [
+            ("read.client.bytes_per_request", 8_300.0),
+            ("temp_write.per_request", 2.0),
+            ("temp_write.bytes_per_request", 8_200.0),
+            ("open.per_request", opens),
+            ("write.file.time_us_per_request", 6.0),
+            ("read.file.time_us_per_request", 4.0),
+            ("cpu.us_per_request", 200.0),
+            ("profile.path_lookup_share", 0.8),
+            ("worker.busiest", 0.97),
+        ];
+        let diagnosis = diagnose_facts(&set("generic", Vec::new(), &facts), "ebpf");
+        let found = diagnosis.findings.iter();
+        let mut found = found.filter(|f| f.cause == "request_body_temp_files");
+        found.next().and_then(|f| f.gain_bound)
+    };
+    assert!(gain(1.0).is_some_and(|bound| (bound - 0.85).abs() < 0.01));
+    // Other files are opened too, and their part is theirs.
+    assert!(gain(8.0).is_some_and(|bound| (bound - 0.15).abs() < 0.01));
+}
+
+/// Watched: 40 ms in a line for the CPU are no acknowledgement that waits.
+#[test]
+fn forty_milliseconds_inside_a_busy_server_are_its_own() {
+    let facts = |inside: f64, pause: f64| {
+        let facts = [
+            ("traffic.watched", 1.0),
+            ("client.quantum_40ms_share", 0.19),
+            ("client.single_client_quantum_40ms_share", 0.19),
+            ("tcp.delayed_acks_per_request", 0.5),
+            ("write.client.useful_per_request", 2.05),
+            ("traffic.pause_share", pause),
+            ("turn.cpu_share", inside),
+            ("turn.other_turns_share", 0.0),
+            ("turn.blocked_share", 0.0),
+            ("turn.hidden_share", 0.0),
+        ];
+        named("nagle_delayed_ack", "python", &facts)
+    };
+    assert_eq!(facts(0.1, 0.0), Some(true));
+    assert_ne!(facts(0.6, 0.0), Some(true));
+    assert_eq!(facts(0.6, 0.3), Some(true));
+}
+
 #[test]
 fn an_upstream_that_answers_no_connect() {
     check(

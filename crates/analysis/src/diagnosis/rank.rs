@@ -272,8 +272,12 @@ pub(crate) fn rank(
         let waits = wait.filter(|(account, row)| is_seen(account, row));
         // Nor where it stands still for all of them now and then, at whatever work.
         let stalls = ledger.as_ref().and_then(|l| stands_still(l, facts, front));
-        // Nor is CPU that is nearly full the server's own work by what requests wait for: its own account says at what.
-        let at_work = none.as_ref().filter(|h| h.cause.name == CPU_BOUND);
+        // Nor is CPU that is nearly full, or that most of the requests' time is a line for, the server's own work by
+        // what they wait for: its own account says at what.
+        let in_line = latency.is_some_and(|l| l.share_of(is_line) >= MOSTLY_IN_LINE);
+        let at_work = none
+            .as_ref()
+            .filter(|h| h.cause.name == CPU_BOUND || in_line);
         let at_work = at_work.and_then(|_| ledger.as_ref()?.cpu_of(front, front));
         let at_work = at_work.and_then(|cpu| {
             let row = cpu.largest_unlabelled(|r| stands_out(cpu, r))?;
@@ -328,11 +332,17 @@ const CPU_BOUND: &str = "healthy_cpu_bound";
 
 /// Rows of those who wait for a CPU, or for a thread that has one.
 const LINES: [&str; 3] = ["run_queue", "wake_up", "other_turns"];
+/// Of requests' time, the part in such lines from which on what stands before them decides.
+const MOSTLY_IN_LINE: f64 = 0.5;
+
+fn is_line(row: &Row) -> bool {
+    LINES.contains(&row.kind.as_str())
+}
 
 /// Beside a full CPU a wait is a part of the time that more CPU does not take away. What another thread signals may
 /// only wait until that thread gets the CPU: it is seen where it is large, and more than the line for the CPU.
 fn is_seen(latency: &Account, row: &Row) -> bool {
-    let in_line = latency.share_of(|row| LINES.contains(&row.kind.as_str()));
+    let in_line = latency.share_of(is_line);
     let from = match row.kind.as_str() {
         _ if row.may_be_signalled() => LARGE_WAIT.max(in_line),
         "lock" => SMALL_WORK.max(LOCKED_IN_LINE * in_line),
@@ -375,6 +385,8 @@ fn stands_out(account: &Account, row: &Row) -> bool {
     let (times, most) = match row.kind.as_str() {
         "library" => (4.0, 0.4),
         "function" | "compiled" => (2.5, 0.35),
+        // What the load takes there is no place in the server: the verdict says so.
+        "generator" => return false,
         _ => return matters(account, row),
     };
     let serving = (times * net(account)).min(most);

@@ -935,6 +935,8 @@ fn what_a_program_of_its_kind_serves_with_does_not_stand_out() {
         ("call_filter", 0.13, 0.15, "unlabelled"),
         ("call_filter", 0.07, 0.15, "none"),
         ("sort", 0.13, 0.15, "none"),
+        // Nor is the load a place in the server.
+        ("generator", 0.45, 0.15, "none"),
     ] {
         assert_eq!(first(kind, share, net), cause, "{kind} {share} {net}");
     }
@@ -943,11 +945,12 @@ fn what_a_program_of_its_kind_serves_with_does_not_stand_out() {
 /// A CPU that is nearly full and whose requests wait for each other: what it is busy with is in its own account alone.
 #[test]
 fn a_cpu_that_is_nearly_full_is_judged_by_its_own_account() {
-    let first = |share: f64| {
+    let first = |used: f64, in_line: f64, share: f64| {
         let set = [
-            ("cpu.use_of_allowed", 0.86),
+            ("cpu.use_of_allowed", used),
             ("worker.busiest", 0.3),
-            ("core.own_mean", 0.92),
+            ("core.own_mean", used),
+            ("client.achieved_of_offered", 1.0),
         ];
         let account = |basis, rows| crate::Account {
             basis,
@@ -958,7 +961,10 @@ fn a_cpu_that_is_nearly_full_is_judged_by_its_own_account() {
             row("function", share, false),
             row("poll", 1.0 - share, true),
         ];
-        let waits = vec![row("run_queue", 0.9, true), row("function", 0.1, false)];
+        let waits = vec![
+            row("run_queue", in_line, true),
+            row("net_send", 1.0 - in_line, true),
+        ];
         let ledger = crate::Ledger {
             cpu: [("web".to_owned(), account(crate::Basis::CpuUsed, works))].into(),
             latency: Some(account(crate::Basis::Requests, waits)),
@@ -969,13 +975,17 @@ fn a_cpu_that_is_nearly_full_is_judged_by_its_own_account() {
             .findings
             .swap_remove(0)
     };
-    let told = first(0.6);
+    let told = first(0.92, 0.9, 0.6);
     assert_eq!(told.cause, "unlabelled", "{told:#?}");
     assert!(
         told.gain_bound
             .is_some_and(|share| (share - 0.6).abs() < 1e-9)
     );
-    assert_eq!(first(0.1).variant.as_deref(), Some("healthy_cpu_bound"));
+    let healthy = first(0.92, 0.9, 0.1).variant;
+    assert_eq!(healthy.as_deref(), Some("healthy_cpu_bound"));
+    // Nor is it full, and requests stand in line for it all the same: one of many holds up the others.
+    assert_eq!(first(0.3, 0.9, 0.6).cause, "unlabelled");
+    assert_eq!(first(0.3, 0.2, 0.6).cause, "none");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! The patterns are data (`catalogue/work.toml`). A sample may count for several kinds: encryption of what was
 //! compressed is both below the write that sent it.
 
-use crate::ledger::makes;
+use crate::ledger::{fetches, makes};
 use record::{Frame, Profile, Stack, Told};
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -37,10 +37,29 @@ pub struct Work {
     /// `.findall(`. Likewise of scripts alone; either will do.
     #[serde(default)]
     pub lines: Vec<String>,
-    /// Functions that by their names make what could be made once (`ledger::makes`), of scripts and of programs that
-    /// are compiled from sources with names like theirs.
+    /// Functions that do this by their names, of scripts and of programs that are compiled from sources with names
+    /// like theirs.
     #[serde(default)]
-    pub makes: bool,
+    pub named: Option<Named>,
+}
+
+/// What a function does by the words of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Named {
+    /// It makes what could be made once (`ledger::makes`).
+    Makes,
+    /// It reads rows of a database's answer, or makes objects of them (`ledger::fetches`).
+    Fetches,
+}
+
+impl Named {
+    fn is(self, function: &str) -> bool {
+        match self {
+            Named::Makes => makes(function),
+            Named::Fetches => fetches(function),
+        }
+    }
 }
 
 /// Frames that a pattern looks at.
@@ -122,11 +141,11 @@ impl Work {
 
     fn fits(&self, frame: &Frame) -> bool {
         // What makes something in C++ is the runtime's own, which compiles and loads all the time.
-        let makes = || !frame.symbol.contains("::") && makes(&frame.symbol);
+        let named = |named: Named| !frame.symbol.contains("::") && named.is(&frame.symbol);
         self.kernel.is_none_or(|kernel| frame.kernel == kernel)
             && one_of(&self.modules, &frame.module)
             && one_of(&self.symbols, &frame.symbol)
-            && (!self.makes || makes())
+            && self.named.is_none_or(named)
     }
 }
 
@@ -182,7 +201,7 @@ impl Works {
         let of_kind = self.of_kind(kind).iter().map(|&at| (at, &self.work[at]));
         let mut of_stacks = of_kind.filter(|(_, work)| !work.is_of_scripts());
         of_stacks.any(|(at, work)| {
-            let whole = work.modules.is_empty() && work.symbols.is_empty() && !work.makes;
+            let whole = work.modules.is_empty() && work.symbols.is_empty() && work.named.is_none();
             let bits = match work.at {
                 At::Any | At::Called => shown.any,
                 At::Leaf => shown.leaf,
@@ -222,7 +241,7 @@ impl Works {
     /// Whether functions of scripts can show a kind.
     pub(crate) fn has_scripts(&self, kind: &str) -> bool {
         let mut of_kind = self.work.iter().filter(|w| w.kind == kind);
-        of_kind.any(|work| work.makes || work.is_of_scripts())
+        of_kind.any(|work| work.named.is_some() || work.is_of_scripts())
     }
 
     /// Whether functions of a script are doing this.
@@ -239,7 +258,8 @@ impl Works {
                 At::Any | At::Leaf => &told.frames,
             };
             let fits = |frame: &String| {
-                work.makes && makes(frame) || work.scripts.iter().any(|p| matches(p, frame))
+                work.named.is_some_and(|named| named.is(frame))
+                    || work.scripts.iter().any(|p| matches(p, frame))
             };
             let on_line = |line: &str| work.lines.iter().any(|part| line.contains(part));
             frames.iter().any(fits) || calling.is_some_and(on_line)

@@ -873,6 +873,10 @@ impl LatencyCase<'_> {
     /// The kind of a blocked thread's wait and its words; a futex is what its stack says.
     fn wait(&self, place: &PlaceTime) -> (&'static str, String) {
         if let Some((kind, words)) = self.told(place).and_then(told::wait) {
+            // What a runtime tells ends at the door of a library.
+            if kind == "sleep" && self.tries_a_lock(place) {
+                return ("lock", words.replacen("asleep", told::UNTIL_TRIED, 1));
+            }
             return (kind, words);
         }
         if self.tries_a_lock(place) {
@@ -958,7 +962,39 @@ impl LatencyCase<'_> {
         let asleep = place.detail == "sleep";
         let tries =
             |told: &Told| told::tries_a_lock(told) || (asleep && told::is_near_a_lock(told));
-        self.told(place).is_some_and(tries)
+        self.told(place).is_some_and(tries) || asleep && self.sleeps_before_a_lock(place)
+    }
+
+    /// Whether whoever sleeps in its process does so in functions of a library that take a lock, mostly: a database's
+    /// file that another one writes.
+    fn sleeps_before_a_lock(&self, place: &PlaceTime) -> bool {
+        let in_one = |account: &TurnAccount| account.places.contains(place);
+        let targets = self.turns.targets.iter();
+        let owner = targets.clone().find(|t| {
+            let tail = t.tail.as_ref().map(|tail| &tail.account);
+            let threads = t.threads.as_ref().map(|threads| &threads.account);
+            let mut accounts = [Some(&t.account), tail, threads].into_iter().flatten();
+            accounts.any(in_one)
+        });
+        let Some((owner, profile)) = owner.zip(self.profile(ProfileKind::OffCpu)) else {
+            return false;
+        };
+        let (mut asleep, mut before_lock) = (0, 0);
+        for stack in profile.stacks.iter().filter(|s| s.target == owner.target) {
+            let all = frames(profile, stack);
+            if !all
+                .iter()
+                .any(|f| f.kernel && f.symbol.contains("nanosleep"))
+            {
+                continue;
+            }
+            let users = all.iter().rev().filter(|f| !f.kernel);
+            let names = users.map(|f| super::cpu::short(&f.symbol));
+            let names: Vec<&str> = names.filter(|name| !name.ends_with("sleep")).collect();
+            asleep += stack.weight;
+            before_lock += stack.weight * u64::from(told::are_near_a_lock(&names));
+        }
+        before_lock * 2 > asleep
     }
 
     /// Whether the lock that it sleeps before is one on a file or of a session, by the functions that take it.

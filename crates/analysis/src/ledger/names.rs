@@ -180,6 +180,38 @@ pub(crate) fn makes(function: &str) -> bool {
         || has(&method, &MAKES) && has(&method, &KEPT)
 }
 
+/// Words of classes that hold rows of what a database answered, and of methods that read them or make objects of them.
+const ROWS: [&str; 12] = [
+    "cursor",
+    "cursors",
+    "fetchall",
+    "fetchmany",
+    "fetchone",
+    "fetchrow",
+    "hydrate",
+    "hydrator",
+    "hydration",
+    "resultset",
+    "rows",
+    "rowset",
+];
+/// Words that mean rows with the word `result`, and with the word `row`.
+const RESULTS: [&str; 4] = ["set", "iterator", "proxy", "row"];
+
+/// Whether a function of a class, or of a script, reads rows that a database answered or makes objects of them, by its
+/// name: `CursorWrapper.iterate`, `QuerySet._fetch_all`, `database/sql.(*Rows).Scan`, `ObjectHydrator.hydrateRow`.
+pub(crate) fn fetches(function: &str) -> bool {
+    let Name { class, method } = Name::of(function);
+    // Of programs without classes it may be anything: an interpreter fetches operands.
+    if class.is_empty() && !function.ends_with(')') {
+        return false;
+    }
+    has(&class, &ROWS)
+        || has(&method, &ROWS)
+        || has(&class, &["result"]) && has(&class, &RESULTS)
+        || has(&method, &["fetch"]) && has(&method, &["all", "row", "assoc", "one", "rows"])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,6 +242,33 @@ mod tests {
             "PDO::prepare",
         ] {
             assert!(!opens_or_ends(frame), "{frame}");
+        }
+    }
+
+    #[test]
+    fn what_reads_rows_is_known_by_its_name() {
+        for function in [
+            "ModelObjectCursorWrapper.process_row (peewee.py:7591)",
+            "ResultIterator.next (peewee.py:4437)",
+            "QuerySet._fetch_all (django/db/models/query.py:1880)",
+            "cursor_iter (django/db/models/sql/compiler.py:1700)",
+            "database/sql.(*Rows).Scan",
+            "org.postgresql.jdbc.PgResultSet.getString",
+            "Doctrine\\ORM\\Internal\\Hydration\\ObjectHydrator::hydrateRowData",
+            "PDOStatement::fetchAll",
+            "DBI::st::fetchrow_hashref",
+        ] {
+            assert!(fetches(function), "{function}");
+        }
+        for function in [
+            "zend_fetch_dimension_address_R",
+            "fetch_row",
+            "ActionResult.execute",
+            "ActiveSupport::Cache::Store#fetch (cache.rb:300)",
+            "Model.save (peewee.py:6609)",
+            "java.net.http.HttpClient.send",
+        ] {
+            assert!(!fetches(function), "{function}");
         }
     }
 

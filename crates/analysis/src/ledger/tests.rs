@@ -1266,6 +1266,49 @@ fn what_is_made_for_a_request_is_a_kind_of_work_by_the_names_of_what_makes_it() 
     ));
 }
 
+/// An embedded database sleeps before a file that another one writes: its interpreter tells the script's function alone.
+#[test]
+fn a_sleep_in_a_librarys_functions_of_locks_is_one_before_a_lock() {
+    let tries = |library: &[&'static str]| {
+        let sleeps = ["libc:usleep", "libc:nanosleep", "kernel:hrtimer_nanosleep"];
+        let path = [&["app:run_script"], library, &sleeps].concat();
+        let elsewhere = ["app:run_script", "app:time_sleep", sleeps[1], sleeps[2]];
+        let place = PlaceTime {
+            told: Some(0),
+            ..place(Place::Blocked, "sleep", 1_000_000)
+        };
+        let told = Told {
+            state: ToldState::Sleep,
+            frames: vec!["Database.execute (orm.py:31)".to_owned()],
+            ..Told::default()
+        };
+        let examination = Examination {
+            profiles: vec![Profile {
+                kind: ProfileKind::OffCpu,
+                ..profile(&[(&path, 70), (&elsewhere, 30)])
+            }],
+            turns: Some(Turns {
+                targets: vec![target("web", vec![place.clone()])],
+                told: vec![told],
+                ..Turns::default()
+            }),
+            ..Examination::default()
+        };
+        tries_a_lock(&examination, &place)
+    };
+    let sqlite = [
+        "libsqlite3.so.0:sqlite3PagerSharedLock",
+        "libsqlite3.so.0:sqlite3InvokeBusyHandler",
+    ];
+    assert!(tries(&sqlite));
+    assert!(!tries(&["libcurl.so.4:Curl_wait_ms"]));
+    // Whoever took it is further out.
+    let far = [
+        sqlite[0], "app:a", "app:b", "app:c", "app:d", "app:e", "app:f",
+    ];
+    assert!(!tries(&far));
+}
+
 #[test]
 fn a_lock_that_is_tried_again_is_one_on_a_file_or_of_a_session_by_its_functions() {
     let near = |frames: &[&str]| {

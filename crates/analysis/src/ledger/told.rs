@@ -159,6 +159,12 @@ pub(super) fn is_near_a_lock(told: &Told) -> bool {
     near.any(|frame| is_of_lock(bare(function_of(frame))))
 }
 
+/// Whether one of the innermost functions of a library, in which steps are small, takes a lock.
+pub(super) fn are_near_a_lock(names: &[&str]) -> bool {
+    let near = names.iter().take(2 * NEAR_A_LOCK);
+    near.map(|name| bare(name)).any(is_of_lock)
+}
+
 /// Whether a thread waits for a lock that is made of a condition, as those of a database are, by the names of what
 /// takes it: the signal comes from whoever gives it back.
 pub(crate) fn waits_for_made_lock(told: &Told) -> bool {

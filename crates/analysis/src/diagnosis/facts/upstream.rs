@@ -35,6 +35,8 @@ const HEADS: [&str; 5] = [
     "unasked_share",
 ];
 
+/// Connections to upstreams of which fewer are opened for a request are kept.
+const KEPT: f64 = 0.01;
 const CLOSE_ASKED: &str = "upstream.request_close_share";
 /// Fewer heads say nothing of most.
 const FEWEST_READ: f64 = 4.0;
@@ -439,6 +441,16 @@ fn seen(heads: &[HeadSeen], sheet: &mut Sheet<'_>) {
     }
 }
 
+/// Connections to upstreams that are open at a time. They were looked up at one moment; where requests open and close
+/// them, samples have seen more. Of those that are kept one that is replaced is seen twice for a moment.
+fn open_at_a_time(looked_up: f64, seen: &[f64], connects_per_request: Option<f64>) -> f64 {
+    let sampled = match connects_per_request.is_some_and(|per_request| per_request < KEPT) {
+        true => median(seen),
+        false => seen.iter().copied().reduce(f64::max),
+    };
+    sampled.map_or(looked_up, |seen| seen.max(looked_up))
+}
+
 /// Who the peers are, and how busy those on this host were.
 fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let names = ["upstream.busiest_worker", "upstream.use_of_allowed"];
@@ -452,14 +464,12 @@ fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         return;
     };
     let proc = "established connections";
-    // They were looked up at one moment; where the load opens and closes them, the samples have seen more.
     let looked_up: u64 = server.upstreams.iter().map(|u| u.connections).sum();
     let samples = material.series("socket.connections", &server.target);
     let samples = samples.filter(|s| s.label("class") == Some("upstream"));
-    let open = samples
-        .flat_map(|s| &s.values)
-        .copied()
-        .fold(looked_up as f64, f64::max);
+    let seen: Vec<f64> = samples.flat_map(|s| &s.values).copied().collect();
+    let connects = sheet.value("upstream.connects_per_request");
+    let open = open_at_a_time(looked_up as f64, &seen, connects);
     sheet.known("upstream.connections", open, proc);
     // Where the configuration names a peer, or one of a pool listens, nobody need have been connected.
     let met = server.upstreams.iter().filter(|u| u.connections > 0);
@@ -494,6 +504,16 @@ fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kept_connection_that_is_replaced_is_one() {
+        let seen = [0.0, 2.0, 2.0, 2.0, 2.0, 3.0];
+        assert_eq!(open_at_a_time(2.0, &seen, Some(0.001)), 2.0);
+        assert_eq!(open_at_a_time(2.0, &seen, Some(1.0)), 3.0);
+        assert_eq!(open_at_a_time(2.0, &seen, None), 3.0);
+        assert_eq!(open_at_a_time(4.0, &seen, Some(0.0)), 4.0);
+        assert_eq!(open_at_a_time(4.0, &[], Some(0.0)), 4.0);
+    }
     use crate::diagnosis::fact::{FactSet, Reading};
 
     fn reading(turns: &[UpstreamStats]) -> Reading {
