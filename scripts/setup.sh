@@ -429,6 +429,7 @@ mosquitto                                 mosquitto
 /usr/lib/python3/dist-packages/paho/*     python3-paho-mqtt
 searchd                                   sphinxsearch
 perlbal                                   perlbal
+/usr/lib/python3/dist-packages/peewee.py  python3-peewee
 /usr/include/restinio/all.hpp             librestinio-dev
 /usr/include/rocksdb/db.h                 librocksdb-dev
 /usr/share/java/activemq-broker.jar       libactivemq-java
