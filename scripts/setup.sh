@@ -431,6 +431,7 @@ searchd                                   sphinxsearch
 perlbal                                   perlbal
 /usr/lib/python3/dist-packages/peewee.py  python3-peewee
 /usr/share/gocode/src/github.com/go-kit/kit/* golang-github-go-kit-kit-dev
+kore                                      kore
 /usr/include/restinio/all.hpp             librestinio-dev
 /usr/include/rocksdb/db.h                 librocksdb-dev
 /usr/share/java/activemq-broker.jar       libactivemq-java

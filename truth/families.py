@@ -303,6 +303,7 @@ NEEDS = {
     "restinio": ("/usr/share/doc/librestinio-dev", "g++ libc6-dev libboost-dev librestinio-dev librocksdb-dev"),
     "peewee": (f"{PYTHON}/peewee.py", "gunicorn python3-flask python3-peewee python3-psycopg2"),
     "gokit": (f"{GOPATH}/src/github.com/go-kit/kit/endpoint/endpoint.go", "golang-go golang-github-go-kit-kit-dev"),
+    "kore": ("kore", "gcc libc6-dev kore"),
     "activemq": (ACTIVEMQ[0], "libactivemq-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "hsqldb": (HSQLDB[0], "libhsqldb-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
@@ -2974,6 +2975,33 @@ def activemq(lab, settings, own):
                    lab.fill("{{broker.port}}", settings))
 
 
+def kore(lab, settings, own):
+    """One worker with the module of apps/kore_app.c; `route` is its function for the page, `kore` more of the file."""
+    module = lab.common(settings)["build"] / "kore_app.so"
+    if not module.exists():
+        flags = ["-O2", "-g", "-shared", "-fPIC", "-I/usr/include/postgresql"]
+        subprocess.run(["cc", *flags, "-o", str(module), "kore_app.c"], cwd=lab.dir / "apps", check=True,
+                       capture_output=True, text=True)
+    (own / "letters").mkdir()
+    owned(lab, own)
+    settings["module"] = str(module)
+    text = lab.fill("""server plant {
+    bind 127.0.0.1 {{port}}
+    tls no
+}
+load {{module}}
+workers 1
+pidfile {{own}}/pid
+{{kore=}}
+domain * {
+    attach plant
+    route / {{route}}
+    restrict / get post
+}
+""", settings)
+    return ["kore", "-f", "-n", "-r", "-c", write(own / "kore.conf", text)], {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -3028,6 +3056,7 @@ COMMANDS = {
     "casbin": casbin, "phpmyadmin": phpmyadmin, "paho": threaded("paho_app"), "sphinx": sphinx,
     "gearman": gearman, "perlbal": perlbal, "activemq": activemq,
     "peewee": threaded("peewee_app"), "gokit": go_program("gokit_app.go"),
+    "kore": kore,
     "restinio": cpp_program("restinio_app.cpp", "-std=c++17", "-DRESTINIO_USE_BOOST_ASIO=1", "-lrocksdb", "-lfmt",
                             "-lhttp_parser", "-pthread"),
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
