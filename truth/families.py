@@ -304,6 +304,7 @@ NEEDS = {
     "peewee": (f"{PYTHON}/peewee.py", "gunicorn python3-flask python3-peewee python3-psycopg2"),
     "gokit": (f"{GOPATH}/src/github.com/go-kit/kit/endpoint/endpoint.go", "golang-go golang-github-go-kit-kit-dev"),
     "kore": ("kore", "gcc libc6-dev kore"),
+    "dovecot": ("puma", "puma"),
     "activemq": (ACTIVEMQ[0], "libactivemq-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "hsqldb": (HSQLDB[0], "libhsqldb-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
@@ -3002,6 +3003,13 @@ domain * {
     return ["kore", "-f", "-n", "-r", "-c", write(own / "kore.conf", text)], {"HOME": str(own)}, False
 
 
+def dovecot(lab, settings, own):
+    """Before the mailboxes that were started before, with a thread for each connection of the load."""
+    return ["puma", "-b", f"tcp://127.0.0.1:{settings['port']}", "--threads=16:16", "--environment=production",
+            str(lab.dir / "apps/dovecot_app.ru")], {
+        "HOME": str(own), "RACK_ENV": "production", "DOVECOT": lab.fill("{{imapd.port}}", settings)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -3057,6 +3065,7 @@ COMMANDS = {
     "gearman": gearman, "perlbal": perlbal, "activemq": activemq,
     "peewee": threaded("peewee_app"), "gokit": go_program("gokit_app.go"),
     "kore": kore,
+    "dovecot": dovecot,
     "restinio": cpp_program("restinio_app.cpp", "-std=c++17", "-DRESTINIO_USE_BOOST_ASIO=1", "-lrocksdb", "-lfmt",
                             "-lhttp_parser", "-pthread"),
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),

@@ -1,9 +1,11 @@
-"""Databases, caches, poolers, a bus, a broker, a coordinator and a container of servlets that the cases' front servers stand on.
+"""Databases, caches, poolers, a bus, a broker, a coordinator, mailboxes and a container of servlets: what servers ask.
 
 Each is a real server on the servers' core with its data below the state's own directory. PostgreSQL and MariaDB have 20,000 rows
 in `valves`, of which `name` has no index and `id` has, and 64 counters; nothing is synced unless a case says so.
 """
 
+import grp
+import pwd
 import random
 import shutil
 import socket
@@ -60,6 +62,7 @@ NEEDS = {
     "courier": (ACTIVEMQ[0], "libactivemq-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "gearmand": ("gearmand", "gearman-job-server"),
     "gearworker": ("/usr/share/doc/php-gearman", "php-cli php-gearman"),
+    "imapd": ("/usr/lib/dovecot/imap", "dovecot-imapd"),
     "plant": (f"{PYTHON}/spyne/__init__.py", "gunicorn python3-spyne"),
     "ajp": ("/usr/share/tomcat10/bin/bootstrap.jar", "tomcat10-common default-jdk-headless"),
 }
@@ -80,6 +83,44 @@ directory {{own}}/data
 maxsize 268435456
 dbnosync
 index {{index=objectClass,uid,telephoneNumber}} eq
+"""
+
+# Letters of a fitter's mailbox, where a case says nothing else; each eighth is unread.
+LETTERS = 2000
+DOVECOT = """protocols = imap
+listen = 127.0.0.1
+base_dir = {{own}}/run
+state_dir = {{own}}/state
+log_path = {{own}}/dovecot.log
+default_internal_user = {{who}}
+default_internal_group = {{whose}}
+default_login_user = {{who}}
+first_valid_uid = 0
+first_valid_gid = 0
+ssl = no
+disable_plaintext_auth = no
+mail_location = maildir:{{own}}/mail{{index=}}
+mail_max_userip_connections = 64
+passdb {
+  driver = static
+  args = password=open
+}
+userdb {
+  driver = static
+  args = uid={{who}} gid={{whose}} home={{own}}
+}
+service imap-login {
+  chroot =
+  inet_listener imap {
+    port = {{port}}
+  }
+  inet_listener imaps {
+    port = 0
+  }
+}
+service anvil {
+  chroot =
+}
 """
 
 
@@ -358,8 +399,26 @@ def who_reads(lab, settings, own):
     return courier(lab, settings, does, lab.fill("{{broker.port}}", settings), settings["socket_path"], *more)
 
 
+def imapd(lab, settings, own):
+    """All its processes are of one user, and the mailbox is a directory with a file for each letter."""
+    for name in ("cur", "new", "tmp"):
+        (own / "mail" / name).mkdir(parents=True)
+    for n in range(settings.get("letters", LETTERS)):
+        order = 1000 + n
+        write(own / f"mail/cur/{1700000000 + n}.M{n}P1.plant:2,{'' if n % 8 == 0 else 'S'}", (
+            f"From: Office <office@example.org>\nTo: Fitter <fitter@example.org>\nSubject: order {order}\n"
+            f"Message-ID: <{n}@example.org>\nDate: Fri, 17 Nov 2023 10:15:00 +0000\n\n"
+            f"The valve of order {order} is to be fitted.\n"
+            + "It opens and shuts as the one before, and its seal is new.\n" * 60))
+    owned(lab, own)
+    account = pwd.getpwuid(own.stat().st_uid)
+    settings |= {"who": account.pw_name, "whose": grp.getgrgid(own.stat().st_gid).gr_name}
+    return ["dovecot", "-F", "-c", write(own / "dovecot.conf", lab.fill(DOVECOT, settings))], {"HOME": str(own)}, False
+
+
 COMMANDS = {"postgres": postgres, "pgbouncer": pgbouncer, "mariadb": mariadb, "redis": redis, "memcached": memcached,
             "slapd": slapd, "ajp": ajp, "celery": celery, "bus": bus, "worker": worker, "pgpool2": pgpool2,
             "zookeeper": zookeeper, "tcpsrv": tcpsrv, "mosquitto": mosquitto, "valves": valves, "searchd": searchd,
             "gearmand": gearmand, "gearworker": gearworker, "broker": courier_broker, "courier": who_reads,
+            "imapd": imapd,
             "plant": threaded("plant_app")}
