@@ -8,6 +8,7 @@
 use super::about;
 use super::events::{artefact, told};
 use super::growths::{POWER, Point, STEP, grown};
+use super::pairs::{beside, columns_switched, rows_switched};
 use super::pieces::{apart, by_sixties, middle, seconds, short, value};
 use record::pasted::{Artefact, Row};
 
@@ -37,17 +38,19 @@ const CLOCKS: [&str; 5] = ["time", "timestamp", "when", "start", "started"];
 
 /// What a cell measures.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Kind {
+pub(super) enum Kind {
     Wrong,
     Time,
     Share,
     Number,
 }
 
-struct Table {
-    line: u32,
-    head: Vec<String>,
-    rows: Vec<Vec<String>>,
+pub(super) struct Table {
+    pub(super) line: u32,
+    /// Columns of blanks before its head.
+    indent: usize,
+    pub(super) head: Vec<String>,
+    pub(super) rows: Vec<Vec<String>>,
 }
 
 /// The largest rows of a text's tables, and what changed between two of them.
@@ -59,7 +62,11 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     };
     let mut done = Vec::new();
     done.extend(tables.iter().find_map(by_size));
-    done.extend(compared(&tables));
+    let changes = compared(&tables);
+    let beside = beside(&tables).filter(|_| changes.is_none());
+    done.extend(changes);
+    done.extend(beside);
+    done.extend(parts(&tables));
     done.extend(scaling(&tables));
     if done.is_empty() {
         done.extend(tables.iter().find_map(first_is_slow));
@@ -88,10 +95,21 @@ fn tables(lines: &[&str], cells: fn(&str) -> Option<Vec<String>>) -> Vec<Table> 
         if ruled && let Some(head) = &cells {
             done.extend(open.replace(Table {
                 line: number,
+                indent: 0,
                 head: head.clone(),
                 rows: Vec::new(),
             }));
             continue;
+        }
+        // A head that begins further to the right has no name for its first column.
+        if let (Some(table), Some(cells)) = (open.as_mut(), &cells)
+            && table.rows.is_empty()
+            && cells.len() == table.head.len() + 1
+            && table.indent > indent(line)
+            && measure(&cells[0], "").is_none()
+            && cells[1..].iter().all(|c| measure(c, "").is_some())
+        {
+            table.head.insert(0, String::new());
         }
         let fits = |t: &Table| {
             let cells = cells.as_deref()?;
@@ -108,6 +126,7 @@ fn tables(lines: &[&str], cells: fn(&str) -> Option<Vec<String>>) -> Vec<Table> 
         done.extend(open.take());
         open = cells.filter(|c| is_head(c)).map(|head| Table {
             line: number,
+            indent: indent(line),
             head,
             rows: Vec::new(),
         });
@@ -115,6 +134,10 @@ fn tables(lines: &[&str], cells: fn(&str) -> Option<Vec<String>>) -> Vec<Table> 
     done.extend(open);
     done.retain(|t| !t.rows.is_empty());
     done
+}
+
+fn indent(line: &str) -> usize {
+    line.chars().take_while(|c| c.is_whitespace()).count()
 }
 
 /// A line between a head and its rows: `|---|---:|`, `+-----+`.
@@ -200,7 +223,7 @@ fn words(line: &str) -> Option<Vec<String>> {
 }
 
 /// What a cell says under its head; a time is in seconds where its unit is known.
-fn measure(cell: &str, head: &str) -> Option<(f64, Kind)> {
+pub(super) fn measure(cell: &str, head: &str) -> Option<(f64, Kind)> {
     let text = cell.trim_start_matches(['~', '<', '>', '+', '\u{2248}', ' ']);
     if !text.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -256,7 +279,7 @@ fn names<'a>(table: &'a Table, row: &'a [String]) -> impl Iterator<Item = &'a st
 }
 
 /// The name of a row: its cells that measure nothing.
-fn name_of(table: &Table, row: &[String]) -> String {
+pub(super) fn name_of(table: &Table, row: &[String]) -> String {
     let names = names(table, row).filter(|c| !c.is_empty());
     let names: Vec<&str> = names.take(ROWS).collect();
     match names.is_empty() {
@@ -316,7 +339,7 @@ fn largest(table: &Table) -> Option<Artefact> {
 const VARIED: [&str; 9] = [
     "conc", "client", "thread", "conn", "pipelin", "users", "vus", "workers", "parallel",
 ];
-const RATES: [&str; 9] = [
+pub(super) const RATES: [&str; 9] = [
     "req/s",
     "rps",
     "qps",
@@ -617,27 +640,95 @@ pub(super) fn is_called(name: &str, words: &[&str]) -> bool {
 }
 
 /// A measure before and after: its name, its two cells and numbers.
-type Change = (String, String, String, f64, f64);
+pub(super) type Change = (String, String, String, f64, f64);
 
 /// What changed most between two rows, two columns or two tables.
 fn compared(tables: &[Table]) -> Option<Artefact> {
-    let changes = tables
-        .iter()
-        .find_map(rows_compared)
-        .or_else(|| tables.iter().find_map(columns_compared))
-        .or_else(|| tables.iter().find_map(settings_compared))
-        .or_else(|| two_tables(tables))?;
-    let rows = changes
-        .into_iter()
-        .filter_map(|(name, before, after, a, b)| {
-            let times = apart(a, b);
-            (times >= CHANGED && a.max(b) > 0.0).then(|| Row {
-                label: short(&name),
-                place: short(&format!("{before} -> {after}")),
-                share: times,
-            })
+    let line = tables.first()?.line;
+    let of = |by: fn(&Table) -> Option<Vec<Change>>| {
+        tables
+            .iter()
+            .find_map(|t| by(t).map(changed).filter(|rows| !rows.is_empty()))
+    };
+    let rows = of(rows_compared)
+        .or_else(|| of(columns_compared))
+        .or_else(|| of(columns_switched))
+        .or_else(|| of(rows_switched))
+        .or_else(|| of(settings_compared))
+        .or_else(|| two_tables(tables).map(changed))?;
+    comparison(line, rows, usize::MAX)
+}
+
+/// Of measures before and after those that changed.
+fn changed(changes: Vec<Change>) -> Vec<Row> {
+    let rows = changes.into_iter();
+    let rows = rows.filter_map(|(name, before, after, a, b)| {
+        let times = apart(a, b);
+        (times >= CHANGED && a.max(b) > 0.0).then(|| Row {
+            label: short(&name),
+            place: short(&format!("{before} -> {after}")),
+            share: times,
+        })
+    });
+    rows.collect()
+}
+
+/// Heads of a column that names the parts of one request or run.
+const PARTS: [&str; 7] = [
+    "stage",
+    "phase",
+    "step",
+    "span",
+    "part",
+    "segment",
+    "server-timing",
+];
+/// Fewer rows are no list of parts.
+const FEW: usize = 3;
+
+/// A table whose rows are the parts of a request's time, one measure each.
+fn parts(tables: &[Table]) -> Option<Artefact> {
+    tables.iter().find_map(|table| {
+        let head = table.head[0].to_ascii_lowercase();
+        let [_, time] = table.head.as_slice() else {
+            return None;
+        };
+        let times = table.rows.iter().filter_map(|row| {
+            let (s, kind) = measure(&row[1], time)?;
+            let whole = row[1].starts_with(|c: char| c.is_ascii_digit());
+            (kind == Kind::Time && whole).then_some((s, row))
         });
-    comparison(tables.first()?.line, rows.collect(), usize::MAX)
+        let times: Vec<_> = times.collect();
+        if !PARTS.iter().any(|p| head.starts_with(p)) || times.len() < FEW {
+            return None;
+        }
+        let sum: f64 = times.iter().map(|(s, _)| s).sum();
+        let mut found = artefact("parts of a request", table.line);
+        for (s, row) in &times {
+            found.rows.push(Row {
+                label: short(&row[0]),
+                place: short(&format!("{} {}", row[1], unit_in(time))),
+                share: *s,
+            });
+        }
+        found.largest_first();
+        for (name, n) in [
+            ("rows", times.len() as f64),
+            ("sum_s", sum),
+            ("first", found.rows[0].share / sum.max(f64::MIN_POSITIVE)),
+        ] {
+            found.figures.insert(format!("parts.{name}"), n);
+        }
+        told(found).filter(|_| sum > 0.0)
+    })
+}
+
+/// A head that is a unit alone: `ms`.
+fn unit_in(head: &str) -> &str {
+    match seconds(&format!("1{head}")) {
+        Some(_) => head,
+        None => "",
+    }
 }
 
 /// Units and names of what a link carries, in small letters.
@@ -831,6 +922,13 @@ mod tests {
             .replace("2 (default)", "50%")
             .replace("| 10 |", "| 99% |");
         assert!(rows(&shares, "comparison").is_empty());
+    }
+
+    #[test]
+    fn the_parts_of_a_request_are_told_by_their_share() {
+        let text = "| phase | ms |\n|--|--|\n| auth | 12 |\n| render | 310.5 |\n| store | 90 |\n";
+        assert_eq!(rows(text, "parts of a request")[0], "render: 310.5 ms");
+        assert!(rows(&text.replace("phase", "host"), "parts of a request").is_empty());
     }
 
     #[test]

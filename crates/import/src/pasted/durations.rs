@@ -45,6 +45,9 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     for (number, (took, label)) in parts {
         found.begin_at(number);
         found.add("times.rows", 1.0);
+        if lines[number as usize - 1].contains(";dur=") {
+            found.add("times.parts", 1.0);
+        }
         if NAMED.iter().any(|name| label.contains(name)) {
             found.add("times.named", 1.0);
         }

@@ -114,6 +114,11 @@ fn share(text: &str) -> Option<f64> {
         if number.ends_with("s,") {
             return None;
         }
+        // Behind such a sign it is how much a figure varies.
+        let sign = number.trim_end();
+        if sign.ends_with('\u{b1}') || sign.ends_with("+/-") {
+            return None;
+        }
         value(&before[number.len()..])
     });
     let mut shares = shares.filter(|n| (0.0..=6_400.0).contains(n)).peekable();
@@ -143,6 +148,7 @@ mod tests {
         let found = shares(&text.lines().collect::<Vec<_>>()).unwrap();
         let labels: Vec<&str> = found.rows.iter().map(|r| r.label.as_str()).collect();
         assert_eq!(labels[0], "+ 81.5% nginx [.] pfree");
+        assert!(shares(&["old 9k (\u{b1} 4.1%) i/s", "new 7k (+/- 6%) i/s"]).is_none());
         assert!(shares(&["a \u{e9}3.7% load", "b \u{e9}2% save"]).is_some());
         // A second column stands behind all that have a first.
         assert_eq!(labels[2], "0.00 % 99.99 % agent");

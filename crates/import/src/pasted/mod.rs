@@ -90,6 +90,7 @@
 //! underway    rates with their times, a server a line
 //! counts      how many of a kind there are, line by line, where that grows and stays
 //! cells       tables of any tool
+//! pairs       two of such a table that belong together by their names
 //! rates       rates before and after, a line each
 //! amounts     numbers with names
 //! kinds       lines that are alike, and lines with a share
@@ -153,6 +154,7 @@ mod missing;
 mod mongostat;
 mod netperf;
 mod packets;
+mod pairs;
 mod pieces;
 mod plans;
 mod plugins;

@@ -50,6 +50,7 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     }
     let line = sections.first().map_or(1, |s| s.line);
     let mut found = comparison(line, rows, ROWS)?;
+    failures(lines, &mut found);
     about::add(&mut found, lines);
     Some(found)
 }
@@ -92,6 +93,7 @@ fn in_words(line: &str) -> Vec<Row> {
             let (Some(a), Some(b)) = (before, behind) else {
                 continue;
             };
+            let a = of_its_unit(&line[..at], &b.1).unwrap_or(a);
             let (old, new) = if turned { (b, a) } else { (a, b) };
             let times = apart(old.0, new.0);
             // States and steps have no unit.
@@ -101,14 +103,74 @@ fn in_words(line: &str) -> Vec<Row> {
                 .any(|of| of.contains(|c: char| c.is_alphabetic() || c == '%'));
             if old.0.min(new.0) > 0.0 && times >= CHANGED && measured {
                 rows.push(Row {
-                    label: short(line),
-                    place: format!("{} -> {}", old.1, new.1),
+                    label: short(&unmarked(line)),
+                    place: format!("{} -> {}", old.1, new.1).replace('*', ""),
                     share: times,
                 });
             }
         }
     }
     rows
+}
+
+/// The last figure of a text that has the unit of another one behind it: of `117 req/s with 50 errors` the rate, where
+/// `5,141 req/s` is behind the mark.
+fn of_its_unit(text: &str, other: &str) -> Option<(f64, String)> {
+    let bare = |w: &str| w.trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
+    let unit = bare(other.split_whitespace().nth(1)?);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut pairs = words.windows(2).rev();
+    pairs.find_map(|pair| {
+        let n = value(&bare(pair[0])).filter(|_| bare(pair[1]) == unit)?;
+        Some((n, format!("{} {unit}", bare(pair[0]))))
+    })
+}
+
+/// Words of what failed, and of who asks, in small letters.
+const FAILED: [&str; 6] = [
+    "error",
+    "errors",
+    "failures",
+    "failed",
+    "timeouts",
+    "time-outs",
+];
+const ASK: [&str; 6] = [
+    "clients",
+    "connections",
+    "users",
+    "vus",
+    "workers",
+    "streams",
+];
+
+/// What failed in the lines that compare, and how many asked: where one is as many as the other, each stood still once.
+fn failures(lines: &[&str], found: &mut Artefact) {
+    for line in lines.iter().filter(|l| !in_words(l).is_empty()) {
+        let parts = pieces(line);
+        let most = |words: &[&str]| {
+            let counted = (1..parts.len()).filter(|at| {
+                let word = parts[*at].text.to_ascii_lowercase();
+                words.contains(&word.as_str())
+            });
+            counted
+                .filter_map(|at| value(parts[at - 1].text))
+                .reduce(f64::max)
+        };
+        let Some(failed) = most(&FAILED).filter(|n| *n > 0.0) else {
+            continue;
+        };
+        found.largest("compared.failed", failed);
+        if let Some(clients) = most(&ASK).filter(|n| (failed % n).abs() < 1e-9 && *n > 0.0) {
+            found.largest("compared.failed_each", failed / clients);
+        }
+    }
+}
+
+/// A line without the marks of a list and of what is bold.
+fn unmarked(line: &str) -> String {
+    let line = line.strip_prefix("- ").unwrap_or(line);
+    line.replace("**", "").replace('`', "'")
 }
 
 fn sections<'a>(lines: &[&'a str]) -> Vec<Section<'a>> {
@@ -325,6 +387,19 @@ mod tests {
         assert!(found[0].ends_with(": 1465 -> 87 ms"), "{found:?}");
         assert!(found[1].ends_with("78207 ms -> 4812 ms"), "{found:?}");
         assert_eq!(found.len(), 2);
+    }
+
+    #[test]
+    fn a_rate_is_held_against_a_rate_and_failures_stand_beside_it() {
+        let text =
+            "upload by 20 clients: 90 req/s with 40 timeouts -> **1,800 req/s with 0 timeouts**\n";
+        let found = read(&text.lines().collect::<Vec<_>>()).unwrap();
+        assert_eq!(found.rows[0].place, "90 req/s -> 1,800 req/s");
+        assert_eq!(found.value("compared.failed"), Some(40.0));
+        assert_eq!(found.value("compared.failed_each"), Some(2.0));
+        let other = text.replace("40", "41");
+        let found = read(&other.lines().collect::<Vec<_>>()).unwrap();
+        assert_eq!(found.value("compared.failed_each"), None);
     }
 
     #[test]
