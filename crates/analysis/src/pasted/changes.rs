@@ -507,9 +507,33 @@ fn loads(pasted: &Pasted) -> Option<Held> {
             "; the generator used {a:.0} and {b:.0} threads, so the difference may be its own"
         );
     }
+    if let Some(held) = of_two_addresses(pasted, [before, after], &said) {
+        return Some(held);
+    }
     Some(changed(
         said,
         "what differs between the two, one at a time, each several times in turn (`prony run` with it as a factor), and `perf record -g -p PID -- sleep 10` in both",
+        0.5,
+        Vec::new(),
+    ))
+}
+
+/// Two runs that ask for different work: what each of the two is, and no change.
+fn of_two_addresses(pasted: &Pasted, runs: [&Reported; 2], said: &str) -> Option<Held> {
+    let mut asked = pasted.artefacts.iter();
+    let asked = asked.find(|a| a.value("addresses.rows") == Some(2.0))?;
+    let of = asked.rows.iter().zip(runs).map(|(row, run)| {
+        let ns = run.value("latency_ns.p50");
+        let ms = ns.or_else(|| run.value("latency_ns.mean"))? / 1e6;
+        Some(format!("`{}` takes {ms:.1} ms", row.label))
+    });
+    let of: Vec<String> = of.collect::<Option<_>>()?;
+    Some(changed(
+        format!(
+            "the two runs ask for different work, {}: {said}",
+            of.join(" and ")
+        ),
+        "each of the two on its own, several times in turn: what both have in common is in the time of the shorter one, and the rest of the longer one in what its handler does beyond that (a profile of each: `py-spy record`, `perf record -g -p PID -- sleep 10`)",
         0.5,
         Vec::new(),
     ))

@@ -107,7 +107,8 @@ fn put(found: &mut Artefact, name: &str, n: Option<f64>) {
 fn openssl(lines: &[&str]) -> Option<Artefact> {
     let mut found = artefact("openssl speed", 0);
     for (number, line) in (1_u32..).zip(lines) {
-        if let Some((name, n)) = signatures(line).or_else(|| counted(line)) {
+        let signed = signatures(line).or_else(|| counted(line));
+        if let Some((name, n)) = signed.or_else(|| of_bssl(line)) {
             found.begin_at(number);
             found.rows.push(Row::new(name, n));
             let one = found.value("speed.signs_per_s").unwrap_or(n);
@@ -203,6 +204,16 @@ fn counted(line: &str) -> Option<(String, f64)> {
     (signs && took > 0.0).then(|| (name.to_owned(), n / took))
 }
 
+/// `Did 2158 RSA 2048 signing operations in 1004019us (2149.4 ops/sec)`, as BoringSSL and AWS-LC print it.
+fn of_bssl(line: &str) -> Option<(String, f64)> {
+    let (_, rest) = line.trim().strip_prefix("Did ")?.split_once(' ')?;
+    let (name, rest) = rest.split_once(" operations in ")?;
+    let (_, rate) = rest.split_once('(')?;
+    let rate = value(rate.split_whitespace().next()?)?;
+    let signs = name.contains("sign") || name.contains("private");
+    signs.then(|| (name.to_owned(), rate))
+}
+
 /// `aes-256-gcm 301234.12k 812345.00k ...`, a column a size of block.
 fn cipher(line: &str) -> Option<(String, f64)> {
     let words = pieces(line);
@@ -222,6 +233,18 @@ fn cipher(line: &str) -> Option<(String, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn signatures_of_other_libraries_are_read() {
+        let text = "rsa 2048 bits 0.000181s 0.000012s 5513.3 82933.9\n\
+            Did 300 ECDSA P-256 signing operations in 10000us (30000.0 ops/sec)\n\
+            Did 150 RSA 4096 signing operations in 500000us (300.0 ops/sec)\n\
+            Did 9 AES-128-GCM (16 bytes) seal operations in 9us (1000000.0 ops/sec)\n";
+        let found = openssl(&text.lines().collect::<Vec<_>>()).unwrap();
+        assert_eq!(found.value("speed.signs_per_s"), Some(300.0));
+        assert_eq!(found.rows.len(), 3);
+        assert_eq!(found.rows[0].label, "RSA 4096 signing");
+    }
 
     #[test]
     fn a_table_of_a_person_has_bars_and_more_behind_the_percent() {

@@ -6,7 +6,7 @@
 
 use super::events::{WAITS, artefact, clock, timed_call, told};
 use super::pieces::by_sixties;
-use super::{lookups, missing};
+use super::{heads, lookups, missing};
 use record::pasted::{Artefact, Row};
 use std::collections::BTreeMap;
 
@@ -55,6 +55,7 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
             unanswered(&calls),
             lookups::read(&calls),
             missing::read(&calls),
+            heads::read(&calls),
         ];
         return beside.into_iter().flatten().collect();
     }
@@ -65,6 +66,7 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     done.extend(unanswered(&calls));
     done.extend(lookups::read(&calls));
     done.extend(missing::read(&calls));
+    done.extend(heads::read(&calls));
     done.extend(stamped(&calls));
     done.extend(file_read(&calls));
     done
@@ -244,7 +246,7 @@ fn idle_wakeups(calls: &[Call<'_>]) -> f64 {
 }
 
 /// Calls that take what has come from a descriptor.
-const TAKES: [&str; 5] = ["read", "recv", "recvfrom", "recvmsg", "readv"];
+pub(super) const TAKES: [&str; 5] = ["read", "recv", "recvfrom", "recvmsg", "readv"];
 
 /// How often a loop was told that a descriptor is ready, read the end of its connection from it and kept it: the most
 /// of one descriptor. What was closed or came anew begins again.

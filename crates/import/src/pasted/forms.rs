@@ -5,6 +5,7 @@
 //! where a row has more words than its head: they belong to the column that names it (`php-fpm: pool www`).
 
 use super::events::{WAITS, artefact, told};
+use super::jmh;
 use super::pieces::{short, value};
 use record::pasted::{Artefact, Row};
 use std::collections::BTreeMap;
@@ -56,6 +57,7 @@ const FORMS: &[Form] = &[
     form(("ipvs", "ipvsadm"), &["RemoteAddress:Port", "Weight", "ActiveConn", "InActConn"], ("RemoteAddress:Port", "ActiveConn"), "{ActiveConn} connections at weight {Weight}", &[]),
     form(("uwsgi", "uwsgitop"), &["WID", "REQ", "STATUS", "AVG"], ("PID", "AVG"), "{STATUS}, {AVG} a request", &[("busy", "STATUS=busy")]),
     form(("traced", "perf trace -s"), &["syscall", "calls", "total", "avg", "max"], ("syscall", "total"), "{total} ms in {calls} calls, at most {max} ms", &[]),
+    form(("syscount", "syscount"), &["SYSCALL", "COUNT"], ("SYSCALL", "COUNT"), "{COUNT} calls", &[]),
     form(("functions", "ltrace -c"), &["% time", "usecs/call", "calls", "function"], ("function", "seconds"), "{seconds} s in {calls} calls", &[]),
     form(("functions", "cProfile"), &["ncalls", "tottime", "cumtime", "filename:lineno(function)"], ("filename:lineno(function)", "tottime"), "{tottime} s itself, {cumtime} s with what it calls, {ncalls} calls", &[]),
     form(("functions", "XHProf"), &["Function Name", "Excl. Wall Time (microsec)"], ("Function Name", "Excl. Wall Time (microsec)"), "{Excl. Wall Time (microsec)} us itself, {Calls} calls", &[]),
@@ -251,7 +253,8 @@ fn row(table: &mut Open, line: &str) -> Option<()> {
         None => "",
     };
     let letters = |text: &str| text.chars().any(char::is_alphanumeric);
-    if counted && !letters(label) {
+    // JMH's samples have no name in their first line, whose columns are others then.
+    if counted && !letters(label) || form.tool == "JMH" && jmh::MODES.contains(&label) {
         return None;
     }
     let slice = label == "/" || label.ends_with(".slice");

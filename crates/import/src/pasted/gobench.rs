@@ -10,11 +10,13 @@ use super::pieces::{apart, short};
 use record::pasted::{Artefact, Row};
 
 /// Characters of a heading.
-const HEADING: usize = 60;
+const HEADING: usize = 90;
 /// Benchmarks that are told apart.
 const MOST: usize = 500;
 /// With more processors an operation may take so many times as long by chance.
 const SLOWER: f64 = 1.2;
+/// An operation of less is none.
+const LEAST_NS: f64 = 0.3;
 /// Two variants that are nearer to each other differ by chance.
 const DIFFERS: f64 = 1.15;
 
@@ -137,7 +139,7 @@ fn of_its_log(line: &str) -> Option<&str> {
 }
 
 /// Whether a line stands above benchmarks as their name, and is none of what go prints beside them.
-fn names(line: &str) -> bool {
+pub(super) fn names(line: &str) -> bool {
     const GO: [&str; 10] = [
         "goos:",
         "goarch:",
@@ -189,8 +191,41 @@ fn by_processors(all: &[Timed<'_>]) -> (f64, Vec<Row>) {
             share: many.ns / few.ns.max(f64::MIN_POSITIVE),
         });
     }
+    rows.extend(in_parallel(all));
     rows.sort_by(|a, b| b.share.total_cmp(&a.share));
     (rows.first().map_or(0.0, |row| row.share), rows)
+}
+
+/// How a benchmark is called that does the same on all processors at once.
+const PARALLEL: &str = "Parallel";
+
+/// Benchmarks beside those of the same name that run in parallel, where these take longer for an operation: their time
+/// is divided by the processors.
+fn in_parallel(all: &[Timed<'_>]) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for many in all.iter().filter(|o| o.processors > 1) {
+        let Some(name) = many.name.strip_suffix(PARALLEL) else {
+            continue;
+        };
+        let alone = all.iter().find(|o| {
+            let same = o.name == name && o.processors == many.processors;
+            // What the compiler has taken out takes no time.
+            same && o.heading == many.heading && o.ns >= LEAST_NS
+        });
+        if let Some(alone) = alone.filter(|one| many.ns >= SLOWER * one.ns) {
+            rows.push(Row {
+                label: many.label(),
+                place: format!(
+                    "{} ns/op, and {} without Parallel{}",
+                    many.written,
+                    alone.written,
+                    many.under()
+                ),
+                share: many.ns / alone.ns,
+            });
+        }
+    }
+    rows
 }
 
 /// Benchmarks of one name under two headings, those that differ most first.

@@ -15,6 +15,7 @@
 //! calls    strace without times: what is called, and by its stamps how long
 //! lookups  questions for names among these calls
 //! missing  files that these calls look for in vain
+//! heads    records that these calls read in two
 //! forms    tables of queues, calls and counters, a description each
 //! transfers progress of scp, rsync, wget and pv
 //! copies   runs of dd
@@ -45,9 +46,12 @@
 //! beans       threads as JSON, for `dumps`
 //! chains      one stack as a person lists it, for `dumps`
 //! begun       load generators without a result
+//! addresses   what several runs of one ask
 //! benchmarks  benchmarks of parts: redis, `openssl speed`
 //! benchcmp    benchmarks of two runs as tools compare them
 //! gobench     benchmarks of functions in Go
+//! jmh         benchmarks of Java under several headings
+//! slower      variants as benchmark-ips and benchee compare them
 //! hyperfine   commands with how long they take and how much that varies
 //! pytest      the longest parts of tests
 //! memory      what redis says of its memory
@@ -100,6 +104,7 @@
 //! ```
 
 mod about;
+mod addresses;
 mod affinity;
 mod alike;
 mod amounts;
@@ -137,8 +142,10 @@ mod groupmemory;
 mod growths;
 mod h1load;
 mod haproxy;
+mod heads;
 mod hyperfine;
 mod interrupts;
+mod jmh;
 mod kinds;
 mod labelled;
 mod lines;
@@ -176,6 +183,7 @@ mod sections;
 mod showplan;
 mod silences;
 mod slots;
+mod slower;
 mod sockets;
 mod stacks;
 mod statements;
@@ -387,9 +395,12 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(printed::of_a_generator(results));
     found.extend(printed::of_sockets(lines));
     found.extend(begun::read(results));
+    found.extend(addresses::read(results));
     found.extend(benchmarks::read(lines));
     found.extend(benchcmp::read(lines));
     found.extend(gobench::read(lines));
+    found.extend(jmh::read(lines));
+    found.extend(slower::read(lines));
     found.extend(hyperfine::read(lines));
     found.extend(pytest::read(lines));
     found.extend(failures::read(results));

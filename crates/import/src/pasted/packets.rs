@@ -79,6 +79,11 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         if BAD_CHECKSUMS.iter().any(|bad| line.contains(bad)) {
             found.add("packets.bad_checksums", 1.0);
         }
+        if let Some((said, held)) = cut_short(line) {
+            found.add("packets.cut_short", 1.0);
+            found.largest("packets.cut_said", said);
+            found.largest("packets.cut_held", held);
+        }
         wire.take(&packet, &mut found);
         before = Some(packet);
     }
@@ -96,11 +101,21 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         "acks_again",
         "too_large",
         "bad_checksums",
+        "cut_short",
     ] {
         let name = format!("packets.{name}");
         found.figures.entry(name).or_insert(0.0);
     }
     Some(found)
+}
+
+/// `UDP, bad length 1272 > 1168`: what the head of a datagram says, and what of it is there.
+fn cut_short(line: &str) -> Option<(f64, f64)> {
+    let (_, rest) = line.split_once("bad length ")?;
+    let (said, held) = rest.split_once(" > ")?;
+    let held = held.split([' ', ',']).next()?;
+    let (said, held): (f64, f64) = (said.parse().ok()?, held.parse().ok()?);
+    (said > held).then_some((said, held))
 }
 
 /// How tcpdump says that a checksum does not fit, with `-v` and more.
@@ -375,6 +390,18 @@ mod tests {
         // The window of the SYN's answer does not count.
         assert_eq!(figure(SHARK, "zero_windows"), Some(1.0));
         assert_eq!(figure(SHARK, "resets"), Some(0.0));
+    }
+
+    #[test]
+    fn a_datagram_that_says_more_than_is_there_is_cut_short() {
+        let text = "09:00:01.000001 IP 192.0.2.1.4500 > 192.0.2.9.5000: UDP, bad length 1452 > 1372\n\
+            09:00:01.000090 IP 192.0.2.1.4500 > 192.0.2.9.5000: UDP, length 90\n";
+        assert_eq!(figure(text, "seen"), Some(2.0));
+        assert_eq!(figure(text, "cut_short"), Some(1.0));
+        assert_eq!(figure(text, "cut_said"), Some(1452.0));
+        assert_eq!(figure(text, "cut_held"), Some(1372.0));
+        let whole = text.replace("bad length 1452 > 1372", "length 1452");
+        assert_eq!(figure(&whole, "cut_short"), Some(0.0));
     }
 
     #[test]
