@@ -77,6 +77,7 @@
 //! plans       plans of queries without costs or times
 //! executed    plans that were executed, for `databases`
 //! showplan    SQL Server's plan as XML, by what it warns of
+//! logical     pages that SQL Server read of each table
 //! toolbar     statements of a request by Django's debug toolbar
 //! locks       locks with who holds them and who waits
 //! slots       replication slots of PostgreSQL
@@ -92,6 +93,7 @@
 //! silences    where a log is silent, and where it repeats itself at one distance
 //! quantiles   percentiles by period
 //! underway    rates with their times, a server a line
+//! waited      waits that counters add up
 //! counts      how many of a kind there are, line by line, where that grows and stays
 //! cells       tables of any tool
 //! pairs       two of such a table that belong together by their names
@@ -151,6 +153,7 @@ mod labelled;
 mod lines;
 mod links;
 mod locks;
+mod logical;
 mod logs;
 mod lookups;
 mod losses;
@@ -198,6 +201,7 @@ mod trees;
 mod underway;
 mod usages;
 mod varied;
+mod waited;
 mod wakes;
 
 use crate::read::loads;
@@ -305,6 +309,7 @@ fn plainly(text: &str) -> Vec<Artefact> {
         quantiles::read,
         underway::read,
         counts::read,
+        waited::read,
     ] {
         if found.is_empty() {
             found.extend(read(&lines));
@@ -423,6 +428,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
         found.extend(plans::read(lines));
     }
     found.extend(showplan::read(lines));
+    found.extend(logical::read(lines));
     found.extend(toolbar::read(lines));
     found.extend(locks::read(lines));
     found.extend(plugins::read(lines));
