@@ -4420,3 +4420,123 @@ fn what_is_looked_for_in_vain_bound_to_a_cpu_and_held_is_told() {
         ),
     ]);
 }
+
+#[test]
+fn what_is_read_in_two_counted_beside_each_other_and_cut_short_is_told() {
+    check(&[
+        (
+            "read(7, \"\\0\\0\\0\\1\", 4) = 4\nread(7, \"{\\\"a\\\": 1\"..., 256) = 256\nwrite(9, \"x\", 1) = 1\nread(7, \"\\0\\0\\0\\2\", 4) = 4\nread(7, \"{\\\"b\\\": 2\"..., 512) = 512\n",
+            "unknown",
+            &["2 of 4 reads", "ask for 4 bytes alone"],
+            &["SSL_CTX_set_read_ahead", "BufferedReader", "strace -c -f"],
+        ),
+        (
+            "Tracing syscalls, printing top 10... Ctrl+C to quit.\n[10:00:01]\nSYSCALL                   COUNT\nsendto                    81223\nepoll_wait                 9120\n",
+            "unknown",
+            &["`sendto` (81223 calls)"],
+            &["a call for each", "ustack", "sendmmsg"],
+        ),
+        (
+            "09:00:01.000001 IP 192.0.2.1.4500 > 192.0.2.9.5000: UDP, bad length 1452 > 1372\n09:00:02.000090 IP 192.0.2.1.4500 > 192.0.2.9.5000: UDP, length 90\n",
+            "unknown",
+            &["1,452 and 1,372 bytes"],
+            &["tracepath", "ping -M do", "mtu 1280"],
+        ),
+        (
+            "| phase | ms |\n|---|---|\n| `auth` | 12 |\n| `render` | 1310.5 |\n| `store` | 90 |\n",
+            "unknown",
+            &["`render` (1310.5 ms)", "93 % of their sum"],
+            &["--cpu-prof", "cache"],
+        ),
+        (
+            "Server-Timing: auth;dur=12.1, render;dur=1310.5\n",
+            "unknown",
+            &["`Server-Timing`", "render"],
+            &["py-spy record", "parts that do not need each other"],
+        ),
+        (
+            "files\tours time\ttheirs time\n1\t0.5 s\t9 s\n8\t0.4 s\t2 s\n",
+            "unknown",
+            &["18 times at most", "theirs time 9 s against 0.5 s"],
+            &["buffer", "strace -c -f -w"],
+        ),
+        (
+            "upload by 20 clients: 90 req/s with 40 timeouts -> **1,800 req/s with 0 timeouts**\n",
+            "unknown",
+            &["90 req/s -> 1,800 req/s", "40 requests", "2 for each"],
+            &["another generator", "WINDOW_UPDATE"],
+        ),
+        (
+            "Running 5s test @ http://a.example/list\n  1 threads and 1 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency    60.00ms   1.00ms  69.00ms   91.00%\n    Req/Sec    16.00      4.00    19.00     79.00%\n  80 requests in 5.00s, 33.00KB read\nRequests/sec:     16.00\nTransfer/sec:      3.30KB\n\nRunning 5s test @ http://a.example/one\n  1 threads and 1 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency    90.00ms   1.00ms  99.00ms   91.00%\n    Req/Sec    11.00      4.00    19.00     79.00%\n  55 requests in 5.00s, 33.00KB read\nRequests/sec:     11.00\nTransfer/sec:      3.30KB\n",
+            "unknown",
+            &["`http://a.example/one` takes 90.0 ms", "takes 60 ms"],
+            &["have in common", "slow log", "py-spy record"],
+        ),
+        (
+            "with a pool\n\nBenchmark  Mode  Cnt  Score  Error  Units\n  sample  9000  4.5 \u{b1} 0.1  us/op\n\nwithout it\n\nBenchmark  Mode  Cnt  Score  Error  Units\n  sample  9000  9.0 \u{b1} 0.1  us/op\n",
+            "unknown",
+            &[
+                "4.5 us/op under `with a pool`",
+                "9.0 us/op under `without it`",
+            ],
+            &["-prof gc", "-t 1"],
+        ),
+        (
+            "Comparison:\n                kept:    90000.0 i/s\n              opened:     3000.0 i/s - 30.00x  slower\n",
+            "unknown",
+            &["takes 30 times as long", "opened: 3000.0 i/s"],
+            &["stackprof", "kept from the first"],
+        ),
+        (
+            "goos: linux\nBenchmarkNext-8  90000000  12.0 ns/op\nBenchmarkNextParallel-8  9000000  96.0 ns/op\nPASS\n",
+            "unknown",
+            &[
+                "takes 8 times as long",
+                "96.0 ns/op, and 12.0 without Parallel",
+            ],
+            &["-mutexprofile"],
+        ),
+    ]);
+}
+
+#[test]
+fn what_databases_say_of_dead_rows_keys_and_pages_is_told() {
+    check(&[
+        (
+            "INFO:  vacuuming \"public.jobs\"\ntuples: 10 removed, 800000 remain, 300000 are dead but not yet removable\n",
+            "unknown",
+            &["300,000 dead rows of 800,000"],
+            &["pg_replication_slots", "backend_xmin", "pg_prepared_xacts"],
+        ),
+        (
+            "\"nReturned\" : 20,\n\"executionTimeMillis\" : 31,\n\"totalKeysExamined\" : 900,\n\"totalDocsExamined\" : 900,\n",
+            "unknown",
+            &["reads 900 keys", "to return 20", "45 for each"],
+            &["winningPlan", "createIndex"],
+        ),
+        (
+            "(3 rows affected)\nTable 'Orders'. Scan count 1, logical reads 481234, physical reads 0, read-ahead reads 0.\nTable 'Users'. Scan count 1, logical reads 3, physical reads 0, read-ahead reads 0.\n",
+            "unknown",
+            &["`Orders` (481234 logical reads"],
+            &["STATISTICS XML"],
+        ),
+        (
+            "pool_jobs: 812\nqueue_wait_us: 2500000\njournal_mutex_wait_ms: 61000\n",
+            "unknown",
+            &["`journal_mutex_wait_ms` (61.0 s)"],
+            &["perf lock contention"],
+        ),
+        (
+            "Did 300 ECDSA P-256 signing operations in 10000us (30000.0 ops/sec)\nDid 150 RSA 4096 signing operations in 500000us (300.0 ops/sec)\n",
+            "unknown",
+            &["300 operations a second", "RSA 4096 signing"],
+            &["ECDSA"],
+        ),
+        (
+            "| run | Without resumption (s) | With resumption (s) |\n|---|---|---|\n| board | 60.1 | 2.5 |\n",
+            "unknown",
+            &["60.1 -> 2.5"],
+            &["-reconnect", "tickets"],
+        ),
+    ]);
+}

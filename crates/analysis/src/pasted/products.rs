@@ -207,7 +207,10 @@ impl<'a> Text<'a> {
         let itself = at - from..at - from + mark.len();
         // An acronym means many things, and is no proof of itself.
         let acronym = mark.len() < WORD && mark.bytes().all(|b| b.is_ascii_uppercase());
-        let words = product.when.iter().filter_map(|word| {
+        let words = product.when.iter();
+        // Nor is the same one further on.
+        let words = words.filter(|word| !(acronym && word.eq_ignore_ascii_case(mark)));
+        let words = words.filter_map(|word| {
             let word = word.to_ascii_lowercase();
             let places = near.match_indices(&word).map(|(place, _)| place);
             let places = places.filter(|place| begins(near, *place..place + word.len()));
@@ -356,6 +359,7 @@ mod tests {
         };
         let packets = "kernel: interrupts and packets on one CPU";
         assert_ne!(named("it takes 900 RPS"), Some(packets));
+        assert_ne!(named("RPS: 900, result RPS: 3"), Some(packets));
         assert_eq!(named("RPS of eth0 is off, softirq 99 %"), Some(packets));
     }
 }
