@@ -2977,7 +2977,10 @@ def activemq(lab, settings, own):
 
 
 def kore(lab, settings, own):
-    """One worker with the module of apps/kore_app.c; `route` is its function for the page, `kore` more of the file."""
+    """One worker with the module of apps/kore_app.c; `route` is its function for the page, `kore` more of the file.
+
+    Left alone, it puts its workers on cores of its own choice: that of the load, here.
+    """
     module = lab.common(settings)["build"] / "kore_app.so"
     if not module.exists():
         flags = ["-O2", "-g", "-shared", "-fPIC", "-I/usr/include/postgresql"]
@@ -2992,6 +2995,7 @@ def kore(lab, settings, own):
 }
 load {{module}}
 workers 1
+worker_set_affinity 0
 pidfile {{own}}/pid
 {{kore=}}
 domain * {

@@ -274,20 +274,23 @@ pub(crate) fn rank(
         let stalls = ledger.as_ref().and_then(|l| stands_still(l, facts, front));
         // Nor is CPU that is nearly full, or that most of the requests' time is a line for, the server's own work by
         // what they wait for: its own account says at what.
-        let in_line = latency.is_some_and(|l| l.share_of(is_line) >= MOSTLY_IN_LINE);
+        let line = latency.map(|l| (l, l.share_of(is_line)));
+        let line = line.filter(|(_, share)| *share >= MOSTLY_IN_LINE);
         let at_work = none
             .as_ref()
-            .filter(|h| h.cause.name == CPU_BOUND || in_line);
+            .filter(|h| h.cause.name == CPU_BOUND || line.is_some());
         let at_work = at_work.and_then(|_| ledger.as_ref()?.cpu_of(front, front));
         let at_work = at_work.and_then(|cpu| {
             let row = cpu.largest_unlabelled(|r| stands_out(cpu, r))?;
-            Some((cpu, row))
+            let mut finding = unlabelled_there(ledger.as_ref(), cpu, row);
+            finding.why.push_str(&line.map(before).unwrap_or_default());
+            Some(finding)
         });
-        let mut first = match (waits.or(at_work), stalls) {
+        let mut first = match (waits, at_work.or(stalls)) {
             (Some((account, row)), _) if none.is_some() => {
                 unlabelled_there(ledger.as_ref(), account, row)
             }
-            (_, Some(stalls)) if none.is_some() => stalls,
+            (_, Some(stands)) if none.is_some() => stands,
             _ => nothing(facts, station, verdict, none, account),
         };
         if first.cause == "none" {
@@ -337,6 +340,12 @@ const MOSTLY_IN_LINE: f64 = 0.5;
 
 fn is_line(row: &Row) -> bool {
     LINES.contains(&row.kind.as_str())
+}
+
+/// What a part of requests' time in such lines says of what stands before them.
+fn before((latency, share): (&Account, f64)) -> String {
+    let share = percent(share);
+    format!(" {share} of {} is a line for that CPU.", latency.of)
 }
 
 /// Beside a full CPU a wait is a part of the time that more CPU does not take away. What another thread signals may

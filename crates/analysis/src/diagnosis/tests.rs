@@ -984,7 +984,9 @@ fn a_cpu_that_is_nearly_full_is_judged_by_its_own_account() {
     let healthy = first(0.92, 0.9, 0.1).variant;
     assert_eq!(healthy.as_deref(), Some("healthy_cpu_bound"));
     // Nor is it full, and requests stand in line for it all the same: one of many holds up the others.
-    assert_eq!(first(0.3, 0.9, 0.6).cause, "unlabelled");
+    let held_up = first(0.3, 0.9, 0.6);
+    assert_eq!(held_up.cause, "unlabelled");
+    assert!(held_up.why.contains("90 % of"), "{}", held_up.why);
     assert_eq!(first(0.3, 0.2, 0.6).cause, "none");
 }
 
