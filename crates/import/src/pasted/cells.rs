@@ -847,10 +847,10 @@ fn two_tables(tables: &[Table]) -> Option<Vec<Change>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::pasted) mod tests {
     use super::*;
 
-    fn rows(text: &str, tool: &str) -> Vec<String> {
+    pub(in crate::pasted) fn rows(text: &str, tool: &str) -> Vec<String> {
         let lines: Vec<&str> = text.lines().collect();
         let found = read(&lines).into_iter().find(|a| a.tool == tool);
         let rows = found.map(|a| a.rows).unwrap_or_default();

@@ -147,16 +147,7 @@ pub(super) fn beside(tables: &[Table]) -> Option<Artefact> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cells::read;
-
-    fn rows(text: &str, tool: &str) -> Vec<String> {
-        let lines: Vec<&str> = text.lines().collect();
-        let found = read(&lines).into_iter().find(|a| a.tool == tool);
-        let rows = found.map(|a| a.rows).unwrap_or_default();
-        rows.iter()
-            .map(|r| format!("{}: {}", r.label, r.place))
-            .collect()
-    }
+    use super::super::cells::tests::rows;
 
     #[test]
     fn what_is_off_is_compared_with_what_is_on() {

@@ -441,14 +441,14 @@ fn seen(heads: &[HeadSeen], sheet: &mut Sheet<'_>) {
     }
 }
 
-/// Connections to upstreams that are open at a time. They were looked up at one moment; where requests open and close
-/// them, samples have seen more. Of those that are kept one that is replaced is seen twice for a moment.
+/// Connections to upstreams that are open at a time. They were looked up at one moment, or several; where requests open
+/// and close them, samples have seen more. Of those that are kept one that is replaced is seen twice for a moment.
 fn open_at_a_time(looked_up: f64, seen: &[f64], connects_per_request: Option<f64>) -> f64 {
-    let sampled = match connects_per_request.is_some_and(|per_request| per_request < KEPT) {
-        true => median(seen),
-        false => seen.iter().copied().reduce(f64::max),
-    };
-    sampled.map_or(looked_up, |seen| seen.max(looked_up))
+    if connects_per_request.is_some_and(|per_request| per_request < KEPT) {
+        let kept = median(seen).filter(|seen| *seen >= 1.0);
+        return kept.unwrap_or(looked_up);
+    }
+    seen.iter().copied().fold(looked_up, f64::max)
 }
 
 /// Who the peers are, and how busy those on this host were.
@@ -511,8 +511,13 @@ mod tests {
         assert_eq!(open_at_a_time(2.0, &seen, Some(0.001)), 2.0);
         assert_eq!(open_at_a_time(2.0, &seen, Some(1.0)), 3.0);
         assert_eq!(open_at_a_time(2.0, &seen, None), 3.0);
-        assert_eq!(open_at_a_time(4.0, &seen, Some(0.0)), 4.0);
+        assert_eq!(
+            open_at_a_time(3.0, &seen, Some(0.0)),
+            2.0,
+            "a look met both"
+        );
         assert_eq!(open_at_a_time(4.0, &[], Some(0.0)), 4.0);
+        assert_eq!(open_at_a_time(4.0, &[0.0, 0.0, 1.0], Some(0.0)), 4.0);
     }
     use crate::diagnosis::fact::{FactSet, Reading};
 
