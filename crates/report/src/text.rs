@@ -36,6 +36,7 @@ pub use live::live_cells;
 pub use load::{load_text, progress_line};
 pub use plan::plan_text;
 pub use prediction::held;
+pub(crate) use prediction::would_bring;
 pub use replay::replay_text;
 pub use run::run_text;
 pub(crate) use run::window_mark;

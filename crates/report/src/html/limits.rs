@@ -8,6 +8,7 @@ use super::{figures, flame, levels_text};
 use crate::json::{CellDiagnosed, RunDocument};
 use crate::number::{Number, Source, Unit};
 use crate::quantity::unit_of;
+use crate::text::{held, would_bring};
 use analysis::{CallChange, Cell, Change, Evidence, Finding, Plan, ProofRatio, Status, words};
 use record::{
     CallStats, FdClass, PROOF_STAGE, Profile, ProfileKind, RunRecord, Signature, TrialRecord,
@@ -69,6 +70,8 @@ struct FindingView {
     changes: Vec<Change>,
     gain_bound: Option<Number>,
     gain_unknown: Option<String>,
+    /// What its change would bring, in a line; `None` where nothing is said.
+    would_bring: Option<String>,
     worth_changing: bool,
     evidence: Vec<EvidenceView>,
     proof: Option<ProofView>,
@@ -92,6 +95,8 @@ struct ProofView {
     result: String,
     why: String,
     judged_by: Option<String>,
+    /// What was predicted of it, beside what came.
+    held: Option<String>,
     rows: Vec<ProofRow>,
     calls: Vec<CallChangeView>,
 }
@@ -441,6 +446,11 @@ fn finding(
         changes: finding.changes.clone(),
         gain_bound: number("gain_bound", Unit::Share),
         gain_unknown: finding.gain_unknown.clone(),
+        would_bring: finding
+            .predicted
+            .as_ref()
+            .filter(|said| said.ratio.is_some() || said.interval.is_some())
+            .map(would_bring),
         worth_changing: finding.worth_changing,
         evidence: evidence
             .map(|(n, e)| {
@@ -455,6 +465,7 @@ fn finding(
                 .judged_by
                 .as_ref()
                 .map(|by| format!("{}, because {}", by.metric.words(), by.why)),
+            held: proof.predicted.as_ref().map(held),
             rows: proof
                 .evidence
                 .iter()
