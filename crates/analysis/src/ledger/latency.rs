@@ -4,6 +4,7 @@
 //! adds up to the client's mean. A wait for a server on this host whose turns were traced too is divided by that
 //! server's own account, however many servers stand behind each other.
 
+use super::alike;
 use super::cpu::{CpuRow, cpu_rows};
 use super::forks;
 use super::tasks::TaskCase;
@@ -349,11 +350,50 @@ impl LatencyCase<'_> {
         let total = total_ns(&parts);
         let lost = self.lost_share();
         let error = |share: f64| 2.0 * (share * (1.0 - share) / n).sqrt() + lost;
-        let rows = folded(parts).into_iter();
+        let rows = folded(self.copies_as_one(parts)).into_iter();
         let rows = rows.map(|p| p.row(total, &error, concurrency));
         let mut rows: Vec<Row> = rows.collect();
         rows.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.label.cmp(&b.label)));
         rows
+    }
+
+    /// What copies of one program have in common as one part, where none of them stands out.
+    fn copies_as_one(&self, parts: Vec<Part>) -> Vec<Part> {
+        let mut parts = parts;
+        for alike in alike::groups(self.examination) {
+            let mut groups: BTreeMap<(String, String, bool), Vec<Part>> = BTreeMap::new();
+            let mut others = Vec::new();
+            for part in parts {
+                match alike.of_first(&part.label) {
+                    Some(label) => {
+                        let key = (label, part.kind.clone(), part.own);
+                        groups.entry(key).or_default().push(part);
+                    }
+                    None => others.push(part),
+                }
+            }
+            for ((label, ..), mut group) in groups {
+                let ns: Vec<f64> = group.iter().map(|part| part.ns).collect();
+                if group.len() < 2 || !alike::are_even(&ns) {
+                    others.append(&mut group);
+                    continue;
+                }
+                group.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+                let copies = group.len() - 1;
+                let largest = group.swap_remove(0);
+                others.push(Part {
+                    label: alike.of_all(&label, copies),
+                    ns: ns.iter().sum(),
+                    server: match largest.server.as_str() {
+                        "" => String::new(),
+                        _ => alike.first().to_owned(),
+                    },
+                    ..largest
+                });
+            }
+            parts = others;
+        }
+        parts
     }
 
     /// The time of the threads that serve, when they hardly ever had nothing to do: each is busy with one request at a

@@ -7,6 +7,7 @@
 //! The accounts are made without any rule. Rules then only label rows: a cause can gain no more than the rows that it
 //! names, and a large row that no rule knows is said as it is, so that it is never called healthy.
 
+mod alike;
 mod asked;
 mod beside;
 mod branch;

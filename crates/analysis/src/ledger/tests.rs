@@ -750,6 +750,71 @@ fn is_followed(mut examination: Examination, turns: &Turns) {
     assert!(near(account.requests.unwrap(), 0.001), "{account:#?}");
 }
 
+/// Three copies that a balancer asks: each has a third of the wait, unless one of them is the slow one.
+#[test]
+fn copies_of_a_program_are_one_row_and_a_slow_one_is_its_own() {
+    let told = |ns: [u64; 3]| {
+        let ports = [9001_u16, 9002, 9003];
+        let name = |port: u16| format!("upstream-{port}");
+        let address = |port: u16| format!("127.0.0.1:{port}");
+        let peers = ports.map(|port| UpstreamPeer {
+            address: address(port),
+            target: Some(name(port)),
+            ..UpstreamPeer::default()
+        });
+        let copy = |port: u16| Server {
+            target: name(port),
+            kind: "go".to_owned(),
+            exe: "/srv/hall".to_owned(),
+            command: vec!["hall".to_owned(), port.to_string()],
+            listens: vec![address(port)],
+            ..Server::default()
+        };
+        let front = Server {
+            target: "proxy".to_owned(),
+            upstreams: peers.to_vec(),
+            ..Server::default()
+        };
+        let waits = ports.iter().zip(ns);
+        let waits = waits.map(|(&port, ns)| place(Place::Upstream, &address(port), ns));
+        let sleeps = ports.iter().zip(ns);
+        let sleeps =
+            sleeps.map(|(&port, ns)| target(&name(port), vec![place(Place::Blocked, "sleep", ns)]));
+        let examination = Examination {
+            servers: std::iter::once(front).chain(ports.map(copy)).collect(),
+            ..Examination::default()
+        };
+        let turns = Turns {
+            window_ns: 1_000_000_000,
+            sampled_one_in: 1,
+            targets: std::iter::once(target("proxy", waits.collect()))
+                .chain(sleeps)
+                .collect(),
+            ..Turns::default()
+        };
+        let case = LatencyCase {
+            unaccepted: 0,
+            turns: &turns,
+            examination: &examination,
+        };
+        let account = case.account("proxy", true, Which::All).unwrap();
+        assert!((account.closed() - 1.0).abs() < 1e-9, "{account:#?}");
+        let first = account.rows[0].clone();
+        (first.label, first.server, first.share)
+    };
+    let (label, server, share) = told([300_000, 400_000, 300_000]);
+    assert_eq!(
+        label,
+        "in go upstream-9001 and 2 like it: asleep until a timer"
+    );
+    assert_eq!(server, "upstream-9001");
+    assert!((share - 1.0).abs() < 1e-9, "{share}");
+    let (label, server, share) = told([50_000, 900_000, 50_000]);
+    assert_eq!(label, "in go upstream-9002: asleep until a timer");
+    assert_eq!(server, "upstream-9002");
+    assert!((share - 0.9).abs() < 1e-9, "{share}");
+}
+
 /// Whether this row of the proxy's is its own work, where its threads did that.
 fn is_own(
     examination: &Examination,
@@ -1266,7 +1331,8 @@ fn what_is_made_for_a_request_is_a_kind_of_work_by_the_names_of_what_makes_it() 
     ));
 }
 
-/// An embedded database sleeps before a file that another one writes: its interpreter tells the script's function alone.
+/// An embedded database sleeps before a file that another one writes: its interpreter tells the script's function
+/// alone.
 #[test]
 fn a_sleep_in_a_librarys_functions_of_locks_is_one_before_a_lock() {
     let tries = |library: &[&'static str]| {
