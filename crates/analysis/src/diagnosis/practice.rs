@@ -216,6 +216,28 @@ fn forty_milliseconds_inside_a_busy_server_are_its_own() {
     assert_eq!(facts(0.6, 0.3), Some(true));
 }
 
+/// Requests that are on their way to a connection which is being closed fail by that; those that time out do not.
+#[test]
+fn requests_that_meet_a_close_are_no_other_failure() {
+    let facts = |reset: f64, closed_early: f64, timeout: f64| {
+        let facts = [
+            ("client.connects_per_request", 0.79),
+            ("client.closed_by_server_per_request", 0.79),
+            ("client.http10", 0.0),
+            ("client.errors_share", reset + closed_early + timeout),
+            ("client.failed.reset_share", reset),
+            ("client.failed.closed_early_share", closed_early),
+            ("client.failed.timeout_share", timeout),
+            ("profile.connection_share", 0.25),
+            ("client.tls", 0.0),
+        ];
+        named("server_keepalive_off", "generic", &facts)
+    };
+    assert_eq!(facts(0.06, 0.15, 0.0), Some(true));
+    assert_ne!(facts(0.0, 0.0, 0.21), Some(true));
+    assert_ne!(facts(0.5, 0.2, 0.0), Some(true));
+}
+
 #[test]
 fn an_upstream_that_answers_no_connect() {
     check(
