@@ -130,9 +130,7 @@ def row_of_pair(case, document, loads):
     of = {"rate_per_s": "rate", "response_ns_p50": "p50_ms", "response_ns_p99": "p99_ms", "cpu_us_per_request": cpu}
     field = of[said["metric"]]
     both = [statistics.median(load.get(field) or 0 for load in loads[state]) for state in ("slow", "fixed")]
-    if min(both) <= 0:
-        return
-    yield row(case.name, case.family, finding["cause"], "pair", said["metric"], both[1] / both[0], None, said)
+    yield from row_of_states(case, finding, "pair", both)
 
 
 def row_of_records(case, slow, fixed):
@@ -140,11 +138,16 @@ def row_of_records(case, slow, fixed):
     finding = predicted(case, slow)
     if not finding or not fixed:
         return
-    said = finding["prediction"]
-    both = [measured_of(said["metric"], document, finding["target"]) for document in (slow, fixed)]
-    if None in both or min(both) <= 0:
-        return
-    yield row(case.name, case.family, finding["cause"], "records", said["metric"], both[1] / both[0], None, said)
+    metric = finding["prediction"]["metric"]
+    both = [measured_of(metric, document, finding["target"]) or 0 for document in (slow, fixed)]
+    yield from row_of_states(case, finding, "records", both)
+
+
+def row_of_states(case, finding, result, both):
+    """The row of a metric in the slow and in the fixed state; none where one of them was not measured."""
+    if min(both) > 0:
+        said = finding["prediction"]
+        yield row(case.name, case.family, finding["cause"], result, said["metric"], both[1] / both[0], None, said)
 
 
 def measured_of(metric, document, target):
@@ -298,7 +301,7 @@ def from_records(asked):
             loads = pathlib.Path(asked.source) / f"{case.name}.json"
             loads = json.loads(loads.read_text()).get("loads") if loads.exists() else None
             mended = directory.with_name(f"{case.name}-fixed")
-            if not loads and not mended.exists():
+            if loads and "fixed" not in loads or not loads and not mended.exists():
                 continue
             document = answer([asked.prony, "diagnose", str(directory), "--json"])
             if not loads:

@@ -274,18 +274,8 @@ pub(crate) fn rank(
         let stalls = ledger.as_ref().and_then(|l| stands_still(l, facts, front));
         // Nor is CPU that is nearly full, or that most of the requests' time is a line for, the server's own work by
         // what they wait for: its own account says at what.
-        let line = latency.map(|l| (l, l.share_of(is_line)));
-        let line = line.filter(|(_, share)| *share >= MOSTLY_IN_LINE);
-        let at_work = none
-            .as_ref()
-            .filter(|h| h.cause.name == CPU_BOUND || line.is_some());
-        let at_work = at_work.and_then(|_| ledger.as_ref()?.cpu_of(front, front));
-        let at_work = at_work.and_then(|cpu| {
-            let row = cpu.largest_unlabelled(|r| stands_out(cpu, r))?;
-            let mut finding = unlabelled_there(ledger.as_ref(), cpu, row);
-            finding.why.push_str(&line.map(before).unwrap_or_default());
-            Some(finding)
-        });
+        let at_work = none.as_ref().zip(ledger.as_ref());
+        let at_work = at_work.and_then(|(h, l)| at_work_there(l, h.cause, front));
         let mut first = match (waits, at_work.or(stalls)) {
             (Some((account, row)), _) if none.is_some() => {
                 unlabelled_there(ledger.as_ref(), account, row)
@@ -342,10 +332,22 @@ fn is_line(row: &Row) -> bool {
     LINES.contains(&row.kind.as_str())
 }
 
-/// What a part of requests' time in such lines says of what stands before them.
-fn before((latency, share): (&Account, f64)) -> String {
-    let share = percent(share);
-    format!(" {share} of {} is a line for that CPU.", latency.of)
+/// What stands out of the CPU's own account where that is nearly full, or most of the requests' time is a line for it.
+fn at_work_there(ledger: &Ledger, none: &Cause, front: &str) -> Option<Finding> {
+    let latency = ledger.latency.as_ref();
+    let line = latency.map(|l| (l.share_of(is_line), l.of.as_str()));
+    let line = line.filter(|(share, _)| *share >= MOSTLY_IN_LINE);
+    if none.name != CPU_BOUND && line.is_none() {
+        return None;
+    }
+    let cpu = ledger.cpu_of(front, front)?;
+    let row = cpu.largest_unlabelled(|r| stands_out(cpu, r))?;
+    let mut finding = unlabelled_there(Some(ledger), cpu, row);
+    if let Some((share, of)) = line {
+        let share = percent(share);
+        finding.why += &format!(" {share} of {of} is a line for that CPU.");
+    }
+    Some(finding)
 }
 
 /// Beside a full CPU a wait is a part of the time that more CPU does not take away. What another thread signals may

@@ -11,10 +11,10 @@ const EVEN: f64 = 2.0;
 
 /// Copies of one program.
 pub(super) struct Alike<'a> {
-    copies: Vec<Copy<'a>>,
+    copies: Vec<One<'a>>,
 }
 
-struct Copy<'a> {
+struct One<'a> {
     target: &'a str,
     addresses: Vec<&'a str>,
 }
@@ -23,7 +23,7 @@ struct Copy<'a> {
 pub(super) fn groups(examination: &Examination) -> Vec<Alike<'_>> {
     let mut groups: Vec<(String, Alike<'_>)> = Vec::new();
     for server in examination.servers.iter().skip(1) {
-        let copy = Copy {
+        let copy = One {
             target: &server.target,
             addresses: addresses_of(examination, server),
         };

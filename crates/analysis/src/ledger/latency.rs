@@ -358,8 +358,7 @@ impl LatencyCase<'_> {
     }
 
     /// What copies of one program have in common as one part, where none of them stands out.
-    fn copies_as_one(&self, parts: Vec<Part>) -> Vec<Part> {
-        let mut parts = parts;
+    fn copies_as_one(&self, mut parts: Vec<Part>) -> Vec<Part> {
         for alike in alike::groups(self.examination) {
             let mut groups: BTreeMap<(String, String, bool), Vec<Part>> = BTreeMap::new();
             let mut others = Vec::new();
@@ -1009,8 +1008,7 @@ impl LatencyCase<'_> {
     /// file that another one writes.
     fn sleeps_before_a_lock(&self, place: &PlaceTime) -> bool {
         let in_one = |account: &TurnAccount| account.places.contains(place);
-        let targets = self.turns.targets.iter();
-        let owner = targets.clone().find(|t| {
+        let owner = self.turns.targets.iter().find(|t| {
             let tail = t.tail.as_ref().map(|tail| &tail.account);
             let threads = t.threads.as_ref().map(|threads| &threads.account);
             let mut accounts = [Some(&t.account), tail, threads].into_iter().flatten();
