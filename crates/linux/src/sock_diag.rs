@@ -16,6 +16,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
+/// Sockets of TCP of both families in one walk: the kernel walks its whole table for each question, however few sockets
+/// there are (some milliseconds where that is cold).
+pub const AF_UNSPEC: u8 = 0;
 /// IPv4.
 pub const AF_INET: u8 = 2;
 /// IPv6; sockets of it that carry IPv4 count as this family, too.
@@ -30,6 +33,8 @@ pub const TCP: u8 = 6;
 /// Sockets of UDP.
 pub const UDP: u8 = 17;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
+/// The older question, which cannot name a family.
+const TCPDIAG_GETSOCK: u16 = 18;
 const NLM_F_REQUEST_DUMP: u16 = 0x1 | 0x300;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
@@ -61,7 +66,7 @@ pub enum Port {
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    /// [`AF_INET`] or [`AF_INET6`].
+    /// [`AF_INET`] or [`AF_INET6`]; of TCP also [`AF_UNSPEC`].
     pub family: u8,
     /// [`TCP`] or [`UDP`].
     pub protocol: u8,
@@ -76,26 +81,34 @@ pub struct Question<'a> {
 impl Question<'_> {
     /// The datagram.
     pub fn bytes(&self) -> Vec<u8> {
-        // struct inet_diag_req_v2: family, protocol, extensions, padding, states, then an id that stays zero.
-        let mut body = vec![0u8; 56];
-        body[0] = self.family;
-        body[1] = self.protocol;
-        body[2] = self.extensions;
-        body[4..8].copy_from_slice(&self.states.to_ne_bytes());
+        let states = self.states.to_ne_bytes();
+        let (kind, mut body) = if self.family == AF_UNSPEC {
+            // struct inet_diag_req: family, two lengths, extensions, an id that stays zero, states.
+            let mut body = vec![0u8; 60];
+            body[3] = self.extensions;
+            body[52..56].copy_from_slice(&states);
+            (TCPDIAG_GETSOCK, body)
+        } else {
+            // struct inet_diag_req_v2: family, protocol, extensions, padding, states, then such an id.
+            let mut body = vec![0u8; 56];
+            body[..3].copy_from_slice(&[self.family, self.protocol, self.extensions]);
+            body[4..8].copy_from_slice(&states);
+            (SOCK_DIAG_BY_FAMILY, body)
+        };
         let program = program(&self.filter[..self.filter.len().min(MOST_PORTS)]);
         if !program.is_empty() {
             body.extend(((program.len() + 4) as u16).to_ne_bytes());
             body.extend(REQ_BYTECODE.to_ne_bytes());
             body.extend(program);
         }
-        datagram(&body)
+        datagram(kind, &body)
     }
 }
 
 /// A question's body behind its `struct nlmsghdr`.
-fn datagram(body: &[u8]) -> Vec<u8> {
+fn datagram(kind: u16, body: &[u8]) -> Vec<u8> {
     let mut message = vec![0u8; HEADER];
-    message[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    message[4..6].copy_from_slice(&kind.to_ne_bytes());
     message[6..8].copy_from_slice(&NLM_F_REQUEST_DUMP.to_ne_bytes());
     message.extend(body);
     let length = message.len() as u32;
@@ -326,7 +339,8 @@ fn converse(
 
 /// One question about the network namespace of the calling thread, by its body.
 pub(crate) fn ask_here(body: &[u8], take: impl FnMut(&[u8]) -> Option<()>) -> io::Result<()> {
-    converse(&open_netlink()?, &mut [0; BUFFER], &datagram(body), take)
+    let question = datagram(SOCK_DIAG_BY_FAMILY, body);
+    converse(&open_netlink()?, &mut [0; BUFFER], &question, take)
 }
 
 fn open_netlink() -> io::Result<OwnedFd> {
@@ -369,7 +383,7 @@ fn parse(mut bytes: &[u8], mut take: impl FnMut(&[u8]) -> Option<()>) -> io::Res
                 let errno = read_u32(body, 0).ok_or_else(cut)? as i32;
                 return Err(io::Error::from_raw_os_error(errno.wrapping_neg()));
             }
-            SOCK_DIAG_BY_FAMILY => take(body).ok_or_else(cut)?,
+            SOCK_DIAG_BY_FAMILY | TCPDIAG_GETSOCK => take(body).ok_or_else(cut)?,
             _ => {}
         }
         // Messages are aligned to four bytes.
@@ -511,5 +525,28 @@ mod tests {
         // The longest program that is sent is one that the kernel takes.
         let most = vec![Port::Local(ports[0]); MOST_PORTS];
         assert_eq!(ask(&most).len(), 1);
+    }
+
+    #[test]
+    fn one_question_finds_the_sockets_of_both_families() {
+        let at = ["127.0.0.1:0", "[::1]:0"];
+        let listeners = at.map(|at| TcpListener::bind(at).unwrap());
+        let ports = listeners.each_ref().map(|l| l.local_addr().unwrap());
+        let filter = ports.map(|at| Port::Local(at.port()));
+        let mut found = Vec::new();
+        let question = Question {
+            family: AF_UNSPEC,
+            protocol: TCP,
+            states: 1 << 10,
+            extensions: 0,
+            filter: &filter,
+        };
+        let take = |message: Message<'_>| {
+            found.push(message.local()?);
+            Some(())
+        };
+        Diag::default().ask(&question, "sockets", take).unwrap();
+        found.sort_unstable();
+        assert_eq!(found, ports);
     }
 }

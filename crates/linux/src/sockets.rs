@@ -8,7 +8,7 @@
 use crate::Error;
 use crate::root::slurp;
 use crate::sock_diag::{
-    AF_INET, AF_INET6, Diag, Question, TCP, UDP, ask_here, attribute, read_u32,
+    AF_INET, AF_INET6, AF_UNSPEC, Diag, Question, TCP, UDP, ask_here, attribute, read_u32,
 };
 use rustix::fs::{Dir, Mode, OFlags};
 use std::collections::{BTreeMap, BTreeSet};
@@ -113,7 +113,11 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 
 fn inet(protocol: u8, states: u32) -> Result<Vec<Socket>, Error> {
     let mut found = Vec::new();
-    for family in [AF_INET, AF_INET6] {
+    let families: &[u8] = match protocol {
+        TCP => &[AF_UNSPEC],
+        _ => &[AF_INET, AF_INET6],
+    };
+    for &family in families {
         let question = Question {
             family,
             protocol,

@@ -8,9 +8,7 @@
 use crate::recorder::Rows;
 use crate::{MonitorError, Pass, Recorder, Signal, Source, Watched};
 use linux::Root;
-use linux::sock_diag::{
-    AF_INET, AF_INET6, Diag, Message, Question, RECEIVE_QUEUE, SEND_QUEUE, TCP,
-};
+use linux::sock_diag::{AF_UNSPEC, Diag, Message, Question, RECEIVE_QUEUE, SEND_QUEUE, TCP};
 use record::Nanos;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -102,20 +100,18 @@ impl Listen {
     /// [`linux::Error::Netlink`].
     pub fn sockets(&mut self) -> Result<Vec<ListenSocket>, MonitorError> {
         let mut sockets = Vec::new();
-        for family in [AF_INET, AF_INET6] {
-            let question = Question {
-                family,
-                protocol: TCP,
-                states: STATE_LISTEN,
-                extensions: 0,
-                filter: &[],
-            };
-            self.diag
-                .ask(&question, "the listening sockets", |message| {
-                    sockets.push(listening(&message)?);
-                    Some(())
-                })?;
-        }
+        let question = Question {
+            family: AF_UNSPEC,
+            protocol: TCP,
+            states: STATE_LISTEN,
+            extensions: 0,
+            filter: &[],
+        };
+        self.diag
+            .ask(&question, "the listening sockets", |message| {
+                sockets.push(listening(&message)?);
+                Some(())
+            })?;
         Ok(sockets)
     }
 

@@ -15,8 +15,8 @@ use crate::tree::Members;
 use crate::{MonitorError, Pass, Recorder, Signal, Source};
 use linux::Root;
 use linux::sock_diag::{
-    AF_INET, AF_INET6, Diag, MOST_PORTS, Message, Port, Question, RECEIVE_QUEUE, SEND_QUEUE, TCP,
-    read_u32, read_u64,
+    AF_UNSPEC, Diag, MOST_PORTS, Message, Port, Question, RECEIVE_QUEUE, SEND_QUEUE, TCP, read_u32,
+    read_u64,
 };
 use record::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
@@ -298,8 +298,6 @@ struct Owners {
     listens: BTreeMap<u16, usize>,
     /// Target of each upstream peer.
     peers: BTreeMap<SocketAddr, usize>,
-    /// One of them is of the family IPv6.
-    ipv6: bool,
 }
 
 impl Owners {
@@ -328,7 +326,6 @@ impl Owners {
         let local = message.local()?;
         if let Some(target) = inodes.get(&message.inode()?) {
             self.listens.entry(local.port()).or_insert(*target);
-            self.ipv6 |= local.is_ipv6();
         }
         Some(())
     }
@@ -342,7 +339,6 @@ impl Owners {
             && self.peers.len() < MOST_PEERS
         {
             self.peers.entry(canonical(remote)).or_insert(*target);
-            self.ipv6 |= local.is_ipv6();
         }
         Some(())
     }
@@ -387,7 +383,6 @@ impl Sockets {
             owners
                 .listens
                 .extend(listens.iter().map(|address| (address.port(), 0)));
-            owners.ipv6 = listens.iter().any(SocketAddr::is_ipv6);
         }
         Self {
             root: root.clone(),
@@ -410,23 +405,21 @@ impl Sockets {
     fn look_up(&mut self, at: Nanos, out: &mut Recorder) -> Result<(), MonitorError> {
         let inodes = self.inodes(at, out)?;
         let owners = &mut self.owners;
-        for family in [AF_INET, AF_INET6] {
-            let question = |states| Question {
-                family,
-                protocol: TCP,
-                states,
-                extensions: 0,
-                filter: &[],
-            };
-            self.diag
-                .ask(&question(1 << LISTEN), "the listening sockets", |message| {
-                    owners.note_listener(&message, &inodes)
-                })?;
-            self.diag
-                .ask(&question(LIVE), "the connections", |message| {
-                    owners.note_peer(&message, &inodes)
-                })?;
-        }
+        let question = |states| Question {
+            family: AF_UNSPEC,
+            protocol: TCP,
+            states,
+            extensions: 0,
+            filter: &[],
+        };
+        self.diag
+            .ask(&question(1 << LISTEN), "the listening sockets", |message| {
+                owners.note_listener(&message, &inodes)
+            })?;
+        self.diag
+            .ask(&question(LIVE), "the connections", |message| {
+                owners.note_peer(&message, &inodes)
+            })?;
         Ok(())
     }
 
@@ -470,14 +463,9 @@ impl Sockets {
         let mut seen = Seen::default();
         let filter = owners.filter();
         // Without a port there is nothing to look for, and an empty filter would mean all.
-        let families: &[u8] = match (filter.is_empty(), owners.ipv6) {
-            (true, _) => &[],
-            (false, false) => &[AF_INET],
-            (false, true) => &[AF_INET, AF_INET6],
-        };
-        for &family in families {
+        if !filter.is_empty() {
             let question = Question {
-                family,
+                family: AF_UNSPEC,
                 protocol: TCP,
                 states: LIVE,
                 extensions: EXTENSIONS,

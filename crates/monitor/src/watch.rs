@@ -122,7 +122,7 @@ impl Watch {
         sampler.sample_now(Pass::Edge);
         let took_s = sampler.sample_now(Pass::Fast);
         let mut schedule = Schedule::new(config.interval, config.slow_interval, config.budget);
-        schedule.hold_to_budget(took_s);
+        schedule.hold_to_budget(Pass::Fast, took_s);
         sampler.expect(took_s / schedule.gap().as_secs_f64());
         let sampler = Arc::new(Mutex::new(sampler));
         let (alive, ended) = mpsc::channel();
@@ -202,9 +202,12 @@ fn sample_until(ended: &mpsc::Receiver<()>, mut schedule: Schedule, sampler: &Mu
         let wait = schedule.time_of(tick).saturating_sub(began.elapsed());
         match ended.recv_timeout(wait) {
             Err(RecvTimeoutError::Timeout) => {
-                let took_s = lock(sampler).sample_now(schedule.pass(tick));
-                dearest_s = dearest_s.max(took_s);
-                schedule.hold_to_budget(took_s);
+                let pass = schedule.pass(tick);
+                let took_s = lock(sampler).sample_now(pass);
+                if pass == Pass::Fast {
+                    dearest_s = dearest_s.max(took_s);
+                }
+                schedule.hold_to_budget(pass, took_s);
             }
             Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
         }
@@ -223,12 +226,18 @@ fn nanos(time: Duration) -> Nanos {
     Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
+/// Of the budget, what fast samples may take; the other half is that of slow ones. Slow ones alone would take all of it
+/// where they are dear, and nothing that changes fast would be seen.
+const OF_FAST: f64 = 0.5;
+
 /// Which ticks there are, counted from the start.
 #[derive(Debug)]
 struct Schedule {
     interval: Duration,
-    /// Every so many ticks is a slow one.
+    /// A slow sample comes after so many ticks at the earliest.
     slow_every: u32,
+    /// The next tick that is a slow one.
+    next_slow: u32,
     /// Ticks from the last sample to the next one: more than one when a tick is too short for what a sample costs.
     step: u32,
     /// The longest time between samples so far.
@@ -245,6 +254,7 @@ impl Schedule {
         Self {
             interval: Duration::from_nanos(interval_ns),
             slow_every: u32::try_from(slow_every).unwrap_or(u32::MAX),
+            next_slow: u32::try_from(slow_every).unwrap_or(u32::MAX),
             step: 1,
             widest: Duration::from_nanos(interval_ns),
             budget,
@@ -256,11 +266,24 @@ impl Schedule {
         self.interval.saturating_mul(self.step)
     }
 
-    /// Chooses the distance of the next sample by what the last one took, s of CPU, so that the budget holds.
-    fn hold_to_budget(&mut self, took_s: f64) {
-        let step = (took_s / self.budget / self.interval.as_secs_f64()).ceil();
-        self.step = (step as u32).max(1);
-        self.widest = self.widest.max(self.gap());
+    /// Chooses the distance of the next sample of its kind by what the last one took, s of CPU, so that each keeps to
+    /// its part of the budget.
+    fn hold_to_budget(&mut self, pass: Pass, took_s: f64) {
+        let part = match pass {
+            Pass::Fast => OF_FAST,
+            Pass::Slow | Pass::Edge => 1.0 - OF_FAST,
+        };
+        let ticks = (took_s / (self.budget * part) / self.interval.as_secs_f64()).ceil();
+        match pass {
+            Pass::Fast => {
+                self.step = (ticks as u32).max(1);
+                self.widest = self.widest.max(self.gap());
+            }
+            Pass::Slow | Pass::Edge => {
+                let distance = self.slow_every.max(ticks as u32);
+                self.next_slow = self.next_slow.saturating_add(distance);
+            }
+        }
     }
 
     fn time_of(&self, tick: u32) -> Duration {
@@ -278,7 +301,7 @@ impl Schedule {
 
     /// A slow tick that was stepped over is made up for by the next one.
     fn pass(&self, tick: u32) -> Pass {
-        if tick % self.slow_every < self.step {
+        if tick >= self.next_slow {
             Pass::Slow
         } else {
             Pass::Fast
@@ -312,42 +335,64 @@ mod tests {
         assert_eq!(schedule.time_of(4), ms(400));
     }
 
+    /// Ticks and kinds of the first samples of what costs so much.
+    fn taken(mut schedule: Schedule, fast_s: f64, slow_s: f64, until: u32) -> Vec<(u32, Pass)> {
+        let (mut tick, mut all) = (0, Vec::new());
+        loop {
+            tick = schedule.next_after(tick, schedule.time_of(tick));
+            if tick > until {
+                return all;
+            }
+            let pass = schedule.pass(tick);
+            all.push((tick, pass));
+            let took_s = if pass == Pass::Slow { slow_s } else { fast_s };
+            schedule.hold_to_budget(pass, took_s);
+        }
+    }
+
+    fn every(interval_ms: u64, slow_ms: u64) -> Schedule {
+        let (interval, slow) = (Nanos::from_millis(interval_ms), Nanos::from_millis(slow_ms));
+        Schedule::new(interval, slow, BUDGET)
+    }
+
+    fn slow(all: &[(u32, Pass)]) -> Vec<u32> {
+        let slow = all.iter().filter(|(_, pass)| *pass == Pass::Slow);
+        slow.map(|(tick, _)| *tick).collect()
+    }
+
     #[test]
     fn dear_samples_come_less_often() {
-        let mut schedule = Schedule::new(Nanos::from_millis(100), Nanos::SECOND, BUDGET);
+        let mut schedule = every(100, 1_000);
         let ms = Duration::from_millis;
         for (took_s, gap_ms, next) in [
-            (0.001_9, 100, 1),
-            // 2 % of 300 ms.
-            (0.005_9, 300, 3),
-            (0.05, 2_500, 25),
+            (0.000_9, 100, 1),
+            // 1 % of 300 ms.
+            (0.002_9, 300, 3),
+            (0.025, 2_500, 25),
             // Cheap again: the rhythm that was asked for returns, the widest gap is kept.
             (0.000_1, 100, 1),
         ] {
-            schedule.hold_to_budget(took_s);
+            schedule.hold_to_budget(Pass::Fast, took_s);
             assert_eq!(schedule.gap(), ms(gap_ms), "{took_s}");
             assert_eq!(schedule.next_after(0, ms(0)), next, "{took_s}");
         }
         assert_eq!(schedule.widest, ms(2_500));
-        schedule.hold_to_budget(0.005_9);
-        let slow = (1..=10)
-            .map(|i| i * 3)
-            .filter(|t| schedule.pass(*t) == Pass::Slow);
-        assert_eq!(slow.collect::<Vec<_>>(), [12, 21, 30]);
+        // A slow one that falls between two others is made up for by the next.
+        let all = taken(every(100, 1_000), 0.002_9, 0.001, 33);
+        assert_eq!(slow(&all), [10, 22, 31], "{all:?}");
+    }
+
+    #[test]
+    fn dear_slow_samples_leave_the_fast_ones_their_time() {
+        // 25 ms each are 1 % of 2.5 s.
+        let all = taken(every(100, 1_000), 0.000_5, 0.025, 70);
+        assert_eq!(slow(&all), [10, 35, 60]);
+        assert_eq!(all.len(), 70);
     }
 
     #[test]
     fn one_tick_a_slow_interval_is_slow() {
-        let passes = |interval_ms, slow_ms| {
-            let schedule = Schedule::new(
-                Nanos::from_millis(interval_ms),
-                Nanos::from_millis(slow_ms),
-                BUDGET,
-            );
-            (1..=20)
-                .filter(|tick| schedule.pass(*tick) == Pass::Slow)
-                .collect::<Vec<_>>()
-        };
+        let passes = |interval_ms, slow_ms| slow(&taken(every(interval_ms, slow_ms), 0.0, 0.0, 20));
         assert_eq!(passes(100, 1000), [10, 20]);
         assert_eq!(passes(300, 1000), [4, 8, 12, 16, 20]);
         assert_eq!(passes(2000, 1000).len(), 20);
