@@ -24,7 +24,7 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> {
         targets: vec![ProbeTarget {
             target: "server".to_owned(),
             pids: vec![pid.ok_or("give a process id")?],
-            listens: Vec::new(),
+            ..ProbeTarget::default()
         }],
         kind: ProfileKind::OnCpu,
         hz: 199,

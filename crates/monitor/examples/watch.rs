@@ -75,6 +75,7 @@ impl Asked {
             target: "server".to_owned(),
             pids: vec![self.pid],
             listens: self.listen.iter().map(SocketAddr::port).collect(),
+            ..ProbeTarget::default()
         }
     }
 }

@@ -119,6 +119,7 @@ fn config(pid: u32) -> TaskConfig {
             target: "app".to_owned(),
             pids: vec![pid.cast_signed()],
             listens: Vec::new(),
+            ..ProbeTarget::default()
         }],
         share: 0.05,
     }

@@ -87,6 +87,7 @@ fn arm(pids: Vec<i32>) -> Probes {
             target: "web".to_owned(),
             pids,
             listens: Vec::new(),
+            ..ProbeTarget::default()
         }],
         best_tier: Tier::PerfEvents,
         allocator: false,

@@ -31,6 +31,7 @@ fn config(pids: &[i32], listens: &[u16]) -> ProbeConfig {
             target: "server".to_owned(),
             pids: pids.to_vec(),
             listens: listens.to_vec(),
+            ..ProbeTarget::default()
         }],
         best_tier: Tier::Ebpf,
         root: Root::default(),

@@ -22,6 +22,7 @@ fn config(kind: ProfileKind, hz: u32, pid: i32) -> ProfileConfig {
             target: "server".to_owned(),
             pids: vec![pid],
             listens: Vec::new(),
+            ..ProbeTarget::default()
         }],
         kind,
         hz,

@@ -76,6 +76,7 @@ fn who_brings_what_another_client_waits_for_is_told() {
             target: "redis".to_owned(),
             pids: vec![i32::try_from(redis.child.id()).unwrap()],
             listens: vec![redis.port],
+            ..ProbeTarget::default()
         }],
         one_in: 1,
     };

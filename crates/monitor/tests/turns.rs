@@ -120,6 +120,7 @@ impl Server {
             target: name.to_owned(),
             pids: vec![i32::try_from(self.child.id()).unwrap()],
             listens: vec![self.port],
+            ..ProbeTarget::default()
         }
     }
 

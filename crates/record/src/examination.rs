@@ -204,13 +204,16 @@ pub struct VersionFact {
     pub reason: String,
 }
 
+/// Role of a process of another program that takes from a server what its clients bring, and brings what they wait for.
+pub const CONSUMER: &str = "consumer";
+
 /// A process of a server, with what does not change while it is loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerProcess {
     /// Process id.
     pub pid: i32,
     pub parent: i32,
-    /// `main`, `worker`, `helper`.
+    /// `main`, `worker`, `helper`, or [`CONSUMER`].
     pub role: String,
     /// Name as the kernel shows it.
     pub name: String,

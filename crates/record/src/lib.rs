@@ -25,11 +25,11 @@ pub mod workload;
 
 pub use clock::{Clock, ManualClock};
 pub use examination::{
-    AllocatorStats, Answer, AskedRuntime, Blocked, CallStats, ContainerPath, DirectPath, Directive,
-    Examination, FdClass, FileStats, Forwarding, Frame, HeadSeen, InterpreterLock, PathFigures,
-    PathPair, ProbeCost, Profile, ProfileKind, Question, Refusal, Server, ServerProcess, Signature,
-    SocketStats, Stack, TargetSignature, Tier, UpstreamPeer, UpstreamStats, VersionFact, WaitState,
-    Warming,
+    AllocatorStats, Answer, AskedRuntime, Blocked, CONSUMER, CallStats, ContainerPath, DirectPath,
+    Directive, Examination, FdClass, FileStats, Forwarding, Frame, HeadSeen, InterpreterLock,
+    PathFigures, PathPair, ProbeCost, Profile, ProfileKind, Question, Refusal, Server,
+    ServerProcess, Signature, SocketStats, Stack, TargetSignature, Tier, UpstreamPeer,
+    UpstreamStats, VersionFact, WaitState, Warming,
 };
 pub use histogram::{Histogram, HistogramError};
 pub use hosts::{CarriedPart, ClockSeen, HostEnd, HostPart};

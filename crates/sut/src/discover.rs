@@ -6,6 +6,7 @@
 //! processes with SO_REUSEPORT, held open by a service manager, or belongs to a forwarder of a container
 //! engine; so holders are followed up to their common main process and down to all children.
 
+mod consumers;
 mod container;
 mod elf;
 mod libraries;
@@ -17,6 +18,7 @@ mod unit;
 mod upstreams;
 mod version;
 
+pub use consumers::other_clients;
 pub use container::{Container, Published, Way, container};
 pub use libraries::note_versions;
 pub use pod::{Pod, PodName, pod};
@@ -225,6 +227,19 @@ impl Look {
             exe(pid).is_some_and(|program| !programs.contains(&program)) && serves(pid)
         });
         self.described(&tops, &members, name)
+    }
+
+    /// A process of another program that works for a server.
+    fn alone(&self, pid: i32, role: &str) -> Option<ServerProcess> {
+        let root = Path::new(PROC);
+        let program = Program::of(root, pid);
+        let kind = program.kind(|| None);
+        let allocator = program.allocator(kind, || None);
+        let stat = self.processes.get(&pid)?;
+        Some(ServerProcess {
+            role: role.to_owned(),
+            ..process(root, stat, pid, &program, kind, &allocator)
+        })
     }
 
     fn tops(&self, holders: &[i32]) -> BTreeSet<i32> {

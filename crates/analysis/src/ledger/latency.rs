@@ -12,7 +12,7 @@ use super::told;
 use super::types::{Account, Basis, Row};
 use crate::diagnosis::work::{frames, works};
 use record::{
-    Examination, Frame, Place, PlaceTime, PlaceTold, Profile, ProfileKind, Server, Stack,
+    CONSUMER, Examination, Frame, Place, PlaceTime, PlaceTold, Profile, ProfileKind, Server, Stack,
     TargetTurns, ThreadTime, Told, TurnAccount, Turns,
 };
 use std::collections::BTreeMap;
@@ -693,7 +693,10 @@ impl LatencyCase<'_> {
                 label = format!("waiting for {thread}, which is {label}");
             }
             _ if place.place == Place::NoFreeThread => {}
-            helper => label.push_str(&format!(", in the helper process {helper}")),
+            helper => {
+                let kind = self.kind_of_helper(turns, helper);
+                label.push_str(&format!(", in the {kind} {helper}"));
+            }
         }
         Part {
             kind: kind.to_owned(),
@@ -777,6 +780,17 @@ impl LatencyCase<'_> {
     }
 
     /// The server on this host that listens at an address.
+    /// What a process of a target is that talks to no client of it.
+    fn kind_of_helper(&self, turns: &TargetTurns, name: &str) -> &'static str {
+        let mut servers = self.examination.servers.iter();
+        let own = servers.find(|server| server.target == turns.target);
+        let mut processes = own.into_iter().flat_map(|server| &server.processes);
+        match processes.any(|process| process.role == CONSUMER && process.name == name) {
+            true => "consumer",
+            false => "helper process",
+        }
+    }
+
     fn server_at(&self, address: &str) -> Option<&Server> {
         let servers = &self.examination.servers;
         if let Some(target) = self.examination.target_at(address) {
@@ -845,7 +859,10 @@ impl LatencyCase<'_> {
                 "no_free_thread",
                 match place.helper.as_str() {
                     "" => "waiting for a free thread".to_owned(),
-                    helper => format!("waiting for a free helper process ({helper})"),
+                    helper => {
+                        let kind = self.kind_of_helper(turns, helper);
+                        format!("waiting for a free {kind} ({helper})")
+                    }
                 },
                 place.helper.is_empty() && turns.threads.as_ref().is_some_and(work_in_turn),
             ),

@@ -30,6 +30,8 @@ pub struct ProbeTarget {
     pub pids: Vec<i32>,
     /// TCP ports that it listens on: connections to them are its clients'.
     pub listens: Vec<u16>,
+    /// Those of `pids` that are clients of the others, and do what these are asked for: consumers of a broker.
+    pub consumers: Vec<i32>,
 }
 
 /// What to probe and how.

@@ -221,6 +221,7 @@ mod tests {
             target: "server".to_owned(),
             pids: vec![10],
             listens: Vec::new(),
+            ..ProbeTarget::default()
         }];
         let before = Reading::take(&root, &members(&root, &targets).unwrap());
         // The child takes 3 more faults and 8 more ticks, ends, and its parent sums it up.
@@ -244,6 +245,7 @@ mod tests {
                 target: "server".to_owned(),
                 pids: vec![77],
                 listens: Vec::new(),
+                ..ProbeTarget::default()
             }],
             best_tier: Tier::Proc,
             allocator: false,

@@ -325,6 +325,7 @@ impl Finder<'_> {
             WaitKind::Futex if wait.waker == self.scene.words.timer => Kind::Timed,
             WaitKind::Pipe | WaitKind::Unix if unended || self.is_member(wait.by) => Kind::Idle,
             WaitKind::Socket | WaitKind::Unix if wait.class.is_client() => Kind::Idle,
+            WaitKind::Socket if self.scene.sockets.consuming.contains(&wait.sk) => Kind::Idle,
             WaitKind::Socket | WaitKind::Unix | WaitKind::Udp if wait.class.is_upstream() => {
                 Kind::Peer
             }
@@ -342,7 +343,7 @@ impl Finder<'_> {
             let asked = self.pieces(tid).iter().filter(|piece| {
                 waited(piece).is_some_and(|wait| {
                     let piped = matches!(wait.kind, WaitKind::Pipe | WaitKind::Unix);
-                    piped && self.serving.contains(&wait.by)
+                    piped && self.serving.contains(&wait.by) || self.is_consumed(tid, &wait)
                 })
             });
             *exchanges.entry(tid).or_default() += asked.count() as u64;
@@ -353,6 +354,20 @@ impl Finder<'_> {
             }
         }
         exchanges
+    }
+
+    /// Whether a consumer waited for work, and its server gave it some.
+    fn is_consumed(&self, tid: u32, wait: &Wait) -> bool {
+        let consumes = |tid: u32| {
+            let process = self.threads.tgid.get(&tid);
+            process.is_some_and(|tgid| self.traced.consumers.contains(tgid))
+        };
+        let waited = match wait.kind {
+            WaitKind::Poll => true,
+            WaitKind::Socket => self.scene.sockets.consuming.contains(&wait.sk),
+            _ => false,
+        };
+        waited && consumes(tid) && self.is_member(wait.by) && !consumes(wait.by)
     }
 
     fn pool_of(&self, tid: u32) -> PoolKey {

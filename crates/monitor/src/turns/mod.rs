@@ -73,6 +73,10 @@ pub struct Traced {
     ports: HashMap<u16, usize>,
     /// Processes whose threads carry many tasks, which no wake-up of a thread tells of.
     green: HashSet<u32>,
+    /// Processes that are clients of others of their target, and do what these are asked for.
+    consumers: HashSet<u32>,
+    /// A process of no target is told with its number.
+    by_process: bool,
     /// Names of threads.
     names: HashMap<u32, String>,
     /// Sockets, since when, and their peers.

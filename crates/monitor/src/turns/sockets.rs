@@ -174,6 +174,8 @@ pub(super) struct Sockets {
     /// The last peer of each socket to an upstream.
     pub peer_of: HashMap<u64, u32>,
     pub counts: Vec<Counts>,
+    /// Sockets on which consumers take what they do.
+    pub consuming: HashSet<u64>,
     /// When each thread that others of its server ask was at that, by rising time.
     pub own_work: HashMap<u32, Vec<OwnWork>>,
 }
@@ -287,12 +289,20 @@ impl Sockets {
         idles: &dyn Fn(&Event) -> bool,
         inner: &HashSet<u64>,
     ) -> Self {
+        let consuming = asked_by_itself(traced)
+            .filter(|event| traced.consumers.contains(&event.tgid))
+            .map(|event| event.sk)
+            .collect();
         let mut walk = Walk {
             traced,
             inner: inner_sockets(traced, inner),
             own: own_clients(traced),
-            itself: asked_by_itself(traced),
+            // As the accepted end sees its ports.
+            itself: asked_by_itself(traced)
+                .map(|event| (event.peer_port, event.port))
+                .collect(),
             sockets: Self {
+                consuming,
                 counts: vec![Counts::default(); traced.targets.len()],
                 ..Self::default()
             },
@@ -336,18 +346,16 @@ fn inner_sockets(traced: &Traced, asked: &HashSet<u64>) -> HashSet<u64> {
         .collect()
 }
 
-/// Ports of the TCP connections on which a process of many tasks asks itself (a gateway before gRPC in one program), as
-/// the accepted end sees them: what is asked there is a part of a turn, and many ask at once.
-fn asked_by_itself(traced: &Traced) -> HashSet<(u16, u16)> {
-    let asks = |event: &&Event| {
+/// TCP connections on which a process of many tasks asks itself (a gateway before gRPC in one program), or a consumer
+/// takes what it does from its own target: that is a part of a turn, and many ask at once.
+fn asked_by_itself(traced: &Traced) -> impl Iterator<Item = &Event> {
+    traced.events.iter().filter(|event| {
         let listener = traced.ports.get(&event.peer_port);
         event.kind() == Some(Kind::Named)
             && event.class() == Class::Upstream
-            && traced.green.contains(&event.tgid)
+            && (traced.green.contains(&event.tgid) || traced.consumers.contains(&event.tgid))
             && listener.is_some_and(|target| traced.members.get(&event.tgid) == Some(target))
-    };
-    let asking = traced.events.iter().filter(asks);
-    asking.map(|event| (event.peer_port, event.port)).collect()
+    })
 }
 
 /// The accepted ends of Unix sockets at which a server's processes that clients reach over TCP ask others of the same
@@ -399,6 +407,11 @@ impl Walk<'_> {
             return;
         }
         if class == Class::UnixClient && self.is_control(event) {
+            return;
+        }
+        // An address may be another socket's later.
+        if self.sockets.consuming.contains(&event.sk) && self.traced.consumers.contains(&event.tgid)
+        {
             return;
         }
         match event.kind() {

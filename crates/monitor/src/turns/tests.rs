@@ -13,6 +13,8 @@ const SERVER: u32 = 10;
 /// A process that is nobody's.
 const FOREIGN: u32 = 900;
 const BRINGER: u32 = 977;
+/// A process that takes its work from the server as a client.
+const CONSUMER: u32 = 80;
 const INTERRUPTIBLE: u32 = 1;
 const UNINTERRUPTIBLE: u32 = 2;
 
@@ -36,6 +38,14 @@ fn name(text: &str) -> [u8; 16] {
     let mut name = [0; 16];
     name[..text.len()].copy_from_slice(text.as_bytes());
     name
+}
+
+/// The process of a thread.
+fn process_of(tid: u32) -> u32 {
+    match tid {
+        0 | CONSUMER | FOREIGN.. => tid,
+        _ => SERVER,
+    }
 }
 
 impl Tape {
@@ -99,17 +109,9 @@ impl Tape {
         self.put(Event {
             at_ns: at,
             tid: left,
-            tgid: if left < FOREIGN && left > 0 {
-                SERVER
-            } else {
-                left
-            },
+            tgid: process_of(left),
             other_tid: came,
-            other_tgid: if came < FOREIGN && came > 0 {
-                SERVER
-            } else {
-                came
-            },
+            other_tgid: process_of(came),
             kind: Kind::Switched as u8,
             port: self.cpu,
             name: name(if left >= FOREIGN || came >= FOREIGN {
@@ -177,13 +179,9 @@ impl Tape {
         self.put(Event {
             at_ns: at,
             tid,
-            tgid: SERVER,
+            tgid: process_of(tid),
             other_tid: waker,
-            other_tgid: if waker < FOREIGN && waker > 0 {
-                SERVER
-            } else {
-                waker
-            },
+            other_tgid: process_of(waker),
             nr: number(call),
             kind: Kind::Waking as u8,
             flags: if waker == 0 { KERNEL } else { 0 },
@@ -1874,6 +1872,126 @@ fn what_another_client_brings_is_waited_for_and_not_sent() {
     let brought = at(&target, Place::Hidden, "", "process worker");
     assert_eq!(brought, 3_850, "{:#?}", target.account.places);
     assert_eq!(at(&target, Place::Sending, "", ""), 0);
+}
+
+/// The same where one thread reads what is brought, and wakes the one that answers.
+#[test]
+fn what_is_brought_to_another_thread_is_waited_for_at_whoever_brings_it() {
+    const OTHER: u32 = SERVER + 1;
+    let brought = |woken_at: u64| {
+        let mut tape = asleep(10);
+        tape.off(20, OTHER, epoll(), INTERRUPTIBLE, Class::None);
+        tape.request(1_000);
+        tape.off(1_150, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+        tape.wake(woken_at, OTHER, BRINGER, "sendto");
+        tape.on(woken_at, OTHER, 0);
+        tape.wake(5_100, SERVER, OTHER, "write");
+        tape.on(5_100, SERVER, 0);
+        tape.write(5_200, SERVER, 1);
+        tape.off(5_250, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+        tape.events.sort_by_key(|event| event.at_ns);
+        let target = tape.account();
+        at(&target, Place::Hidden, "", "process worker")
+    };
+    assert_eq!(brought(5_000), 3_950);
+    // What came before the request brought it nothing.
+    assert_eq!(brought(900), 0);
+}
+
+/// A broker answers when its consumer has done what it took: two requests stand there, and one of them is done.
+#[test]
+fn what_a_consumer_does_is_a_part_of_the_request_and_others_wait_for_it() {
+    let mut tape = asleep(10);
+    tape.off(20, CONSUMER, "recvfrom", INTERRUPTIBLE, Class::Upstream);
+    tape.events.last_mut().expect("it was just put").sk = 70;
+    for at in (1..=6).map(|n| n * 10_000) {
+        tape.arrive(at, at);
+        tape.arrive(at, at + 1);
+        tape.wake(at, SERVER, FOREIGN, "sendto");
+        tape.on(at, SERVER, 0);
+        tape.read(at + 10, SERVER, at);
+        tape.read(at + 20, SERVER, at + 1);
+        let work = |tape: &mut Tape, from: u64| {
+            tape.wake(from, CONSUMER, SERVER, "sendto");
+            tape.on(from, CONSUMER, 0);
+            tape.off(from + 50, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+            tape.off(
+                from + 100,
+                CONSUMER,
+                "nanosleep",
+                INTERRUPTIBLE,
+                Class::None,
+            );
+            tape.wake(from + 3_100, CONSUMER, 0, "");
+            tape.on(from + 3_100, CONSUMER, 0);
+            tape.wake(from + 3_200, SERVER, CONSUMER, "sendto");
+            tape.on(from + 3_200, SERVER, 0);
+            tape.off(
+                from + 3_250,
+                CONSUMER,
+                "recvfrom",
+                INTERRUPTIBLE,
+                Class::Upstream,
+            );
+            tape.events.last_mut().expect("it was just put").sk = 70;
+        };
+        work(&mut tape, at + 50);
+        tape.write(at + 3_290, SERVER, at);
+        work(&mut tape, at + 3_300);
+        tape.write(at + 6_600, SERVER, at + 1);
+        tape.off(at + 6_700, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    }
+    // It says at once where it asks, and asks, for which nobody is to take it.
+    let mut named = Vec::new();
+    for (at, kind) in [
+        (15, Kind::Named),
+        (16, Kind::Sent),
+        (40_060, Kind::Received),
+    ] {
+        named.push(Event {
+            at_ns: at,
+            sk: 70,
+            tid: CONSUMER,
+            tgid: CONSUMER,
+            value: 100,
+            kind: kind as u8,
+            class: Class::Upstream as u8,
+            port: 5_000,
+            peer_port: 4_730,
+            ..Event::default()
+        });
+    }
+    tape.events.extend(named);
+    tape.events.sort_by_key(|event| event.at_ns);
+    let (mut traced, stacks) = tape.traced();
+    traced.members.insert(CONSUMER, 0);
+    traced.consumers.insert(CONSUMER);
+    traced.ports.insert(4_730, 0);
+    traced.names.insert(CONSUMER, "php".to_owned());
+    let turns = traced.account(&stacks);
+    let target = &turns.targets[0];
+    adds_up(target);
+    let rows = target.account.places.iter();
+    let of = |place: Place, detail: &str| {
+        let rows = rows
+            .clone()
+            .filter(|p| p.place == place && p.detail == detail && p.helper == "php");
+        rows.map(|row| row.total_ns).sum::<u64>()
+    };
+    // Each of six pairs: two times 3,000 ns of sleep, and the second waits while the first is done.
+    assert_eq!(
+        of(Place::Blocked, "sleep"),
+        6 * 6_000,
+        "{:#?}",
+        target.account.places
+    );
+    let waits = of(Place::NoFreeThread, "");
+    assert!(
+        (6 * 3_000..6 * 3_300).contains(&waits),
+        "{waits}: {:#?}",
+        target.account.places
+    );
+    assert_eq!(target.account.turns, 12);
 }
 
 #[test]

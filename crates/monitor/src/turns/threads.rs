@@ -491,7 +491,12 @@ impl Builder<'_> {
             return self.thread_name(tid, tgid);
         }
         let name = event.other_name();
-        self.names.id(&format!("{PROCESS}{}", process_name(&name)))
+        let name = process_name(&name);
+        let text = match self.traced.by_process {
+            true => format!("{PROCESS}{name} {tgid}"),
+            false => format!("{PROCESS}{name}"),
+        };
+        self.names.id(&text)
     }
 
     /// Who ended a wait, and whether it was the thread that ran then.

@@ -61,6 +61,8 @@ pub struct TraceConfig {
     pub targets: Vec<ProbeTarget>,
     /// One client connection in so many is followed; rounded up to a power of two.
     pub one_in: u32,
+    /// Wakers of no target are told with the number of their process: `process NAME PID`.
+    pub by_process: bool,
 }
 
 /// A trace being taken. Dropping it takes the kernel's side away without a result.
@@ -76,6 +78,8 @@ pub struct Tracer {
     members: HashMap<u32, usize>,
     /// Those of the members whose threads carry many tasks.
     green: HashSet<u32>,
+    /// Those of the members that are clients of others.
+    consumers: HashSet<u32>,
     armed_ns: u64,
 }
 
@@ -148,6 +152,7 @@ impl Tracer {
             names,
             members: by_tgid(&members),
             green,
+            consumers: consumers(&config.targets),
             armed_ns: linux::clock::monotonic_ns(),
         };
         let ended = Arc::clone(&tracer.ended);
@@ -199,6 +204,8 @@ impl Tracer {
                 .collect(),
             ports: ports(&self.config.targets),
             green: std::mem::take(&mut self.green),
+            consumers: std::mem::take(&mut self.consumers),
+            by_process: self.config.by_process,
             members: std::mem::take(&mut self.members),
             names: std::mem::take(&mut self.names),
             peers: collected.peers,
@@ -312,6 +319,17 @@ fn ports(targets: &[ProbeTarget]) -> HashMap<u16, usize> {
         }
     }
     ports
+}
+
+/// The targets' consumers with what they have started.
+fn consumers(targets: &[ProbeTarget]) -> HashSet<u32> {
+    let of = |target: &ProbeTarget| ProbeTarget {
+        pids: target.consumers.clone(),
+        ..ProbeTarget::default()
+    };
+    let all: Vec<ProbeTarget> = targets.iter().map(of).collect();
+    let members = proc::members(&Root::default(), &all).unwrap_or_default();
+    members.keys().map(|pid| pid.cast_unsigned()).collect()
 }
 
 /// Processes of the Go runtime, by a section that its linker always writes.

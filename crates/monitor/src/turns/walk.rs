@@ -184,7 +184,7 @@ pub(super) struct Scene<'a> {
     before: Vec<Option<u32>>,
     /// Threads that read the requests of one connection only, each with its target: processes of a database.
     alone: HashMap<u32, usize>,
-    /// Who ended a poll by a request on a connection, of those by which one was ended.
+    /// Who ended a wait for requests by one on a connection, of those by which one was ended.
     askers: HashMap<u32, u32>,
     /// Exchanges that no turn can be told for, of the threads that took the answers, by rising time.
     brought: HashMap<u32, Vec<Loose>>,
@@ -228,7 +228,7 @@ impl<'a> Scene<'a> {
             let pieces = pieces.get(&turn.reader).map_or(&[][..], Vec::as_slice);
             let rest = overlapping(pieces, turn.arrived.saturating_sub(1), turn.read);
             if let Some(waker) = rest.iter().find_map(|piece| match piece.state {
-                State::Waiting(wait) if polls(piece) => Some(wait.waker),
+                State::Waiting(wait) if polls(piece) || reads(&wait) => Some(wait.waker),
                 _ => None,
             }) {
                 askers.entry(turn.connection).or_insert(waker);
@@ -663,6 +663,7 @@ impl<'a> Scene<'a> {
             } else {
                 let left = self.served_until(one.tid, index, at, to);
                 let taken = self.served_from(two.tid, index, left, to);
+                let meantime = self.brought_between(turn, two.tid, (left, taken), meantime);
                 self.stretch(one.tid, index, at, left, meantime, give);
                 self.handed_over(two.tid, index, left, taken, meantime, give);
                 self.stretch(two.tid, index, taken, to, meantime, give);
@@ -721,8 +722,9 @@ impl<'a> Scene<'a> {
         }
         let asleep = pieces.iter().rev().find(|piece| polls(piece));
         let queued = asleep.map_or(from, |piece| piece.to.clamp(from, to));
-        let waker = asleep.map_or(0, |piece| match self.timer_of(piece) {
-            0 => self.bringer_of(turn, piece),
+        let waker = asleep.and_then(|piece| Some((piece, waited(piece)?)));
+        let waker = waker.map_or(0, |(piece, wait)| match self.timer_of(piece) {
+            0 => self.bringer_of(turn, from, wait, piece.to),
             timer => timer,
         });
         match meantime {
@@ -739,16 +741,54 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// The process that ended a wait, where it is another one than asks on the turn's connection: a queue or a broker
-    /// answers one client with what another one has brought.
-    fn bringer_of(&self, turn: &Turn, piece: &Piece) -> u32 {
-        let State::Waiting(wait) = piece.state else {
-            return 0;
+    /// The process that ended a wait at a time, by itself or by what another thread of the server made of it, where it
+    /// is another one than asks on the turn's connection: a queue or a broker answers one client with what another one
+    /// has brought. What ended before `since`, when the turn was there already, brought it nothing.
+    fn bringer_of(&self, turn: &Turn, since: u64, wait: Wait, at: u64) -> u32 {
+        let asker = self.askers.get(&turn.connection).copied();
+        let mut last = Some((wait, at));
+        for _ in 0..MOST_HANDS {
+            let Some((wait, at)) = last.filter(|&(_, at)| at > since) else {
+                return 0;
+            };
+            if self.words.processes.contains(&wait.waker) {
+                return if asker.is_some_and(|asker| asker != wait.waker) {
+                    wait.waker
+                } else {
+                    0
+                };
+            }
+            last = self.woken_before(wait.by, at);
+        }
+        0
+    }
+
+    /// What a turn waits for between two of its threads, when nothing else is known of that: what ended the last wait of
+    /// the second.
+    fn brought_between(
+        &self,
+        turn: &Turn,
+        tid: u32,
+        (left, taken): (u64, u64),
+        meantime: Meantime,
+    ) -> Meantime {
+        let Meantime::Hidden { detail, waker: 0 } = meantime else {
+            return meantime;
         };
-        let asker = self.askers.get(&turn.connection);
-        let other = asker.is_some_and(|asker| *asker != wait.waker);
-        let brings = other && self.words.processes.contains(&wait.waker);
-        if brings { wait.waker } else { 0 }
+        let ended = self.woken_before(tid, taken + 1);
+        let waker = ended.map_or(0, |(wait, at)| self.bringer_of(turn, left, wait, at));
+        Meantime::Hidden { detail, waker }
+    }
+
+    /// The wait whose end let a thread work at a time, and when that was.
+    fn woken_before(&self, tid: u32, at: u64) -> Option<(Wait, u64)> {
+        let pieces = self
+            .pieces
+            .get(&tid)
+            .filter(|_| !self.green.contains(&tid))?;
+        let before = &pieces[..pieces.partition_point(|piece| piece.from < at)];
+        let ended = |piece: &Piece| Some((waited(piece).filter(|_| piece.to <= at)?, piece.to));
+        before.iter().rev().find_map(ended)
     }
 
     /// The end of the time in which the thread goes on with the turn.
@@ -1027,6 +1067,11 @@ fn by_free(full: &[(u64, u64)], from: u64, to: u64, part: &mut dyn FnMut(bool, u
 
 pub(super) fn polls(piece: &Piece) -> bool {
     matches!(piece.state, State::Waiting(wait) if wait.kind == WaitKind::Poll)
+}
+
+/// Whether a thread waits for the next request of a connection that it has to itself.
+fn reads(wait: &Wait) -> bool {
+    matches!(wait.kind, WaitKind::Socket | WaitKind::Unix) && wait.class.is_client()
 }
 
 fn ready(who: u32, idle: bool) -> Row {

@@ -2,12 +2,13 @@
 //! their time goes. Everything but the timed load itself, which it prepares and follows.
 //!
 //! ```text
-//! look (one answer) -> single_client (one client) -> discovery_load (who is behind them) -> warm (where a runtime
-//! compiles, with another single_client) -> the timed load -> signature -> turns, with stacks on and off the CPU
+//! look (one answer) -> single_client (one client) -> discovery_load (who is behind them, and whose consumers) -> warm
+//! (where a runtime compiles, with another single_client) -> the timed load -> signature -> turns, with stacks on and off the CPU
 //! ```
 //! The surprise: upstreams can only be seen while there is traffic, so a short load comes before the timed one,
 //! and its figures are thrown away.
 
+use super::consumers::Scout;
 use super::drive::Instrumentation;
 use super::runtimes::{Read, Runtimes};
 use super::source::Source;
@@ -21,7 +22,7 @@ use monitor::profile::{EndedProfile, Profiled, Profiler};
 use monitor::turns::{Stacks, TraceConfig, Traced, Tracer};
 use monitor::{Observation, Watched};
 use record::{
-    Answer, Arrival, AskedRuntime, Examination, LoadOutcome, LoadSpec, Nanos, ProbeCost,
+    Answer, Arrival, AskedRuntime, CONSUMER, Examination, LoadOutcome, LoadSpec, Nanos, ProbeCost,
     ProcessRecord, Profile, ProfileKind, Server, Signature, TargetRecord, Tier, TrialRecord,
     TrialState, Turns, Unavailable, UpstreamPeer, Warming, Watching,
 };
@@ -155,6 +156,7 @@ impl Examiner<'_> {
             let before = CpuTimes::of(servers);
             self.drive_and_see(&discovery_load, servers)?;
             self.busy = before.busiest(servers);
+            self.find_consumers(&discovery_load, servers)?;
             found.warming = self.warm(servers)?;
             if found.warming.is_some() && !(self.interrupted)() {
                 found.single_client = Some(self.drive_and_see(&single_client, servers)?);
@@ -180,6 +182,23 @@ impl Examiner<'_> {
             },
         )?;
         Ok(driven.outcome)
+    }
+
+    /// Another short load where others are connected to the servers behind the first: some may be consumers.
+    fn find_consumers(
+        &mut self,
+        spec: &LoadSpec,
+        servers: &mut Vec<Server>,
+    ) -> Result<(), Failure> {
+        if self.best_tier < Tier::Ebpf || (self.interrupted)() {
+            return Ok(());
+        }
+        let others = discover::other_clients(servers);
+        if let Some(lookout) = Scout::start(servers, others) {
+            self.drive_and_see(spec, servers)?;
+            lookout.end(servers);
+        }
+        Ok(())
     }
 
     /// The passes after the timed load, which brought `rate_per_s` answers a second. A server that answers nothing but
@@ -404,6 +423,7 @@ impl Tracing {
             Tracer::start(&TraceConfig {
                 targets: probe_targets(servers),
                 one_in,
+                by_process: false,
             })
         } else {
             Err(Unavailable {
@@ -812,6 +832,10 @@ pub(super) fn probe_targets(servers: &[Server]) -> Vec<ProbeTarget> {
                 .listens
                 .iter()
                 .filter_map(|address| address.rsplit_once(':')?.1.parse().ok())
+                .collect(),
+            consumers: (server.processes.iter())
+                .filter(|process| process.role == CONSUMER)
+                .map(|process| process.pid)
                 .collect(),
         })
         .collect()

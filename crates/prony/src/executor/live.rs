@@ -10,6 +10,7 @@
 //! CPU than to sample them.
 
 use super::budget::Budget;
+use super::consumers::Scout;
 use super::examine::{
     self, EndedTracing, PROFILE_HZ, Passes, PostLoad, SCOUT_TIME, SIGNATURE_TIME, Tracing,
     see_counted, see_upstreams,
@@ -278,14 +279,44 @@ impl<'a> Live<'a> {
         let counted = self.count(servers, within, budget);
         let known = servers.len();
         see_counted(servers, &counted.probed);
-        if servers.len() == known || (self.interrupted)() {
+        let more = servers.len() > known && !(self.interrupted)();
+        if more {
+            see_upstreams(servers);
+        }
+        let rate_per_s = requests_per_s(&counted.probed);
+        let consumers = self.find_consumers(servers, rate_per_s, within, budget);
+        if !more && !consumers {
             return (samplers, counted);
         }
-        see_upstreams(servers);
         samplers.stop();
         let samplers = watch(servers, interval, budget);
         let counted = self.count(servers, within, budget);
         (samplers, counted)
+    }
+
+    /// Looks whether others that are connected to the servers behind the first are consumers, as far as the budget allows.
+    /// Returns whether there are some.
+    fn find_consumers(
+        &mut self,
+        servers: &mut [Server],
+        rate_per_s: Option<f64>,
+        within: Within,
+        budget: &mut Budget,
+    ) -> bool {
+        let Some(rate) = rate_per_s.filter(|_| self.best_tier >= Tier::Ebpf) else {
+            return false;
+        };
+        let affordable = within.may_ns(budget).max(budget.of_pass_ns(SCOUT_TIME)) as f64;
+        let dear = cost_per_s(rate, 1) * SCOUT_TIME.as_secs_f64() > affordable / 2.0;
+        if dear || (self.interrupted)() {
+            return false;
+        }
+        let others = discover::other_clients(servers);
+        let Some(lookout) = Scout::start(servers, others) else {
+            return false;
+        };
+        self.wait("looking for consumers", SCOUT_TIME, &mut || false);
+        lookout.end(servers)
     }
 
     /// The passes of a window that follow on counting. The samplers run already.

@@ -3,6 +3,7 @@
 pub mod budget;
 pub mod carry;
 pub mod change;
+mod consumers;
 pub mod contained;
 pub mod drive;
 pub mod examine;

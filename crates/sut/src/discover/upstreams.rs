@@ -217,7 +217,7 @@ fn peer(
     (peer, server)
 }
 
-fn ports(server: &Server) -> BTreeSet<u16> {
+pub(super) fn ports(server: &Server) -> BTreeSet<u16> {
     server
         .listens
         .iter()
