@@ -257,6 +257,58 @@ fn an_upstream_that_answers_no_connect() {
     );
 }
 
+/// Requests share the connection to a peer that is gone, and stand in the loop until its connect is given up.
+#[test]
+fn an_upstream_that_answers_no_connect_and_that_requests_share() {
+    let bound = |hidden: f64| {
+        let facts = [
+            ("socket.upstream.connecting", 1.0),
+            ("upstream.connections", 3.0),
+            ("upstream.connects_per_request", 0.01),
+            ("turn.hidden_share", hidden),
+        ];
+        let diagnosis = diagnose_facts(&set("generic", Vec::new(), &facts), "ebpf");
+        let mut findings = diagnosis.findings.into_iter();
+        let found = findings.find(|f| f.cause == "upstream_connects_unanswered");
+        found.and_then(|f| f.gain_bound).unwrap()
+    };
+    assert!((bound(0.9) - 0.9).abs() < 1e-9);
+    assert!((bound(0.0) - 0.25).abs() < 1e-9, "one connection of four");
+}
+
+#[test]
+fn a_server_that_works_for_a_few_requests_at_a_time() {
+    let places: Facts = &[
+        ("client.effective_parallelism", 4.0),
+        ("client.parallel_share", 0.25),
+        ("client.queueing_ratio", 4.0),
+        ("client.mean_ms", 34.0),
+        ("client.single_client_mean_ms", 8.5),
+        ("turn.until_timer_share", 0.98),
+        ("turn.read_paused_share", 0.0),
+        ("turn.lock_share", 0.0),
+        ("turn.limiter_share", 0.0),
+    ];
+    let others: Facts = &[
+        // One at a time is a lock, a rate makes all wait for long, and each has its place.
+        ("client.effective_parallelism", 1.0),
+        ("client.mean_ms", 120.0),
+        ("client.parallel_share", 0.9),
+        ("turn.until_timer_share", 0.3),
+        ("upstream.connections_busy_share", 0.97),
+        ("cpu.use_of_allowed", 0.9),
+    ];
+    check("concurrency_limit", "python", places, others);
+    // Whoever does not even ask for what is there has a limit, however long that lies.
+    let paused = [
+        ("client.mean_ms", 160.0),
+        ("turn.until_timer_share", 0.1),
+        ("turn.read_paused_share", 0.87),
+    ];
+    let paused: Vec<(&str, f64)> = places.iter().copied().chain(paused).collect();
+    assert_eq!(named("concurrency_limit", "generic", &paused), Some(true));
+}
+
 /// Each of 16 requests has a thread, and five go on at a time: what they wait for is each other.
 #[test]
 fn requests_that_wait_for_each_other() {

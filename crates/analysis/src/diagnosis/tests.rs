@@ -1689,6 +1689,40 @@ fn a_rate_is_carried_from_the_counting_pass_to_the_window() {
     assert_eq!(rate(&record).0, None);
 }
 
+/// Requests of 0.4 s, each with thousands of calls, of which the budget let none end while these were counted.
+#[test]
+fn what_was_counted_before_a_request_ended_is_told_by_the_turns() {
+    let of = |counted: u64, turns: u64| {
+        let calls = vec![call("pread64", FdClass::File, 3_000, 1_024)];
+        let mut record = without_load(with_counters(with_calls(trial(0.5), calls)));
+        let examination = record.examination.as_mut().unwrap();
+        examination.signature.as_mut().unwrap().requests = counted;
+        let account = record::TurnAccount {
+            turns,
+            ..record::TurnAccount::default()
+        };
+        examination.turns = Some(record::Turns {
+            window_ns: 2_000_000_000,
+            sampled_one_in: 1,
+            targets: vec![record::TargetTurns {
+                target: "web".to_owned(),
+                account,
+                ..record::TargetTurns::default()
+            }],
+            ..record::Turns::default()
+        });
+        let facts = facts_of(&record, &[], 0.01);
+        let rate = facts.view("").value("client.rate_per_s");
+        (rate, facts.view("web").value("call.total_per_request"))
+    };
+    // 30 a second, and so many calls in one.
+    assert_eq!(of(0, 60), (Some(30.0), Some(100.0)));
+    assert_eq!(of(19, 60), (Some(30.0), Some(100.0)));
+    // Enough were counted, or too few were traced.
+    assert_eq!(of(300, 60).1, Some(10.0));
+    assert_eq!(of(0, 19), (None, None));
+}
+
 #[test]
 fn a_full_worker_is_a_full_worker_without_a_load() {
     let calls = || vec![call("read", FdClass::Client, 1_000, 60)];

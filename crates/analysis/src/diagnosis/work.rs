@@ -3,7 +3,7 @@
 //! The patterns are data (`catalogue/work.toml`). A sample may count for several kinds: encryption of what was
 //! compressed is both below the write that sent it.
 
-use crate::ledger::{fetches, makes};
+use crate::ledger::{fetches, makes, serializes};
 use record::{Frame, Profile, Stack, Told};
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -51,6 +51,8 @@ pub enum Named {
     Makes,
     /// It reads rows of a database's answer, or makes objects of them (`ledger::fetches`).
     Fetches,
+    /// It turns objects into bytes or back (`ledger::serializes`).
+    Serializes,
 }
 
 impl Named {
@@ -58,6 +60,7 @@ impl Named {
         match self {
             Named::Makes => makes(function),
             Named::Fetches => fetches(function),
+            Named::Serializes => serializes(function),
         }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) const BRINGS: &str = "brings over a connection of its own";
 const SHARED: f64 = 0.5;
 /// The label of a wait that no stack tells more of.
 const NO_ANSWER: &str = "got no answer at all";
-const UNACCEPTED: &str = "nobody accepted in all of the time";
+const UNACCEPTED: &str = "stood in the listen queue at every look";
 /// The thread of HotSpot that stops all others, and wakes them when it is done.
 const JVM_STOPS: &str = "thread VM Thread";
 pub(super) const LOCK_OR_CONDITION: &str = "waiting in a futex (a lock or a condition)";
@@ -63,7 +63,7 @@ const FEWEST: u64 = 20;
 pub(super) struct LatencyCase<'a> {
     pub turns: &'a Turns,
     pub examination: &'a Examination,
-    /// Connections to the server in front that nobody accepted in all of the time.
+    /// Connections to the server in front that stood in its listen queue at every look, the same or others.
     pub unaccepted: u32,
 }
 
@@ -131,6 +131,11 @@ impl Service {
         self.hidden_ns += hidden;
         self.hidden_behind_ns += hidden;
     }
+}
+
+fn place_ns(account: &TurnAccount, place: Place) -> f64 {
+    let places = account.places.iter().filter(|p| p.place == place);
+    places.map(|p| p.total_ns as f64).sum()
 }
 
 pub(super) fn total_ns(parts: &[Part]) -> f64 {
@@ -294,7 +299,10 @@ impl LatencyCase<'_> {
         match client {
             Some(load) => parts.extend(self.starved(load.connections.unanswered, NO_ANSWER)),
             None if front && which == Which::All => {
-                parts.extend(self.starved(self.unaccepted, UNACCEPTED));
+                // The turns that were traced stood there, too, until they were accepted.
+                let traced = place_ns(account, Place::ListenQueue) * self.one_in();
+                let seen = (traced / self.turns.window_ns.max(1) as f64).round() as u32;
+                parts.extend(self.starved(self.unaccepted.saturating_sub(seen), UNACCEPTED));
             }
             None => {}
         }

@@ -33,7 +33,7 @@ pub use types::{Account, Asked, Basis, Branch, Ledger, Row, ServerLedger};
 pub(crate) use cpu::{NAMELESS, is_nameless, is_needless};
 pub(crate) use label::{bound, deciding, in_line, label, on_cpu, open_unjudged};
 pub(crate) use latency::{BRINGS, Service, process_that_ran};
-pub(crate) use names::{fetches, makes};
+pub(crate) use names::{fetches, makes, serializes};
 pub(crate) use rate::program_of;
 pub(crate) use told::waits_for_made_lock;
 
@@ -218,12 +218,11 @@ impl LedgerCase<'_> {
         })
     }
 
-    /// Connections of the server in front that got no response, as far as its own side tells.
+    /// Connections of the server in front that stood in its listen queue at every look.
     fn unaccepted(&self) -> u32 {
-        let view = self.facts.view("");
-        let share = view.value("client.unanswered_share");
-        let waiting = share.zip(view.value("client.connections"));
-        waiting.map_or(0, |(share, all)| (share * all).round() as u32)
+        let front = self.facts.targets.first();
+        let view = self.facts.view(front.map_or("", String::as_str));
+        view.value("listen.queue_least").map_or(0, |n| n as u32)
     }
 
     /// Why the goroutines of a target could not be read.

@@ -212,6 +212,49 @@ pub(crate) fn fetches(function: &str) -> bool {
         || has(&method, &["fetch"]) && has(&method, &["all", "row", "assoc", "one", "rows"])
 }
 
+/// Words of what turns objects into bytes and back.
+const SERIALIZES: [&str; 20] = [
+    "deserialization",
+    "deserialize",
+    "deserializer",
+    "marshal",
+    "marshaler",
+    "marshaller",
+    "pickle",
+    "pickler",
+    "serialization",
+    "serialize",
+    "serializer",
+    "unmarshal",
+    "unmarshaler",
+    "unmarshaller",
+    "unpickle",
+    "unpickler",
+    "unserialize",
+    "unserializer",
+    "serializable",
+    "deserializable",
+];
+
+/// What one who turns objects into bytes does when that is what it is at.
+const CODES: [&str; 10] = [
+    "decode", "dump", "dumps", "encode", "load", "loads", "read", "retrieve", "store", "write",
+];
+
+/// Whether a function turns objects into bytes or back, by its name, or where its class does that (methods of Ruby are
+/// told without one, and have that of their file): `Unpickler.load_build`, `retrieve (dalli/protocol/value_serializer.rb:45)`.
+/// What is for JSON has a name of its own.
+pub(crate) fn serializes(function: &str) -> bool {
+    let Name { mut class, method } = Name::of(function);
+    let place = function.split_once(" (").filter(|_| class.is_empty());
+    if let Some((path, _)) = place.and_then(|(_, place)| place.split_once(".rb:")) {
+        class = words_in(path.rsplit('/').next().unwrap_or(path));
+    }
+    let json = function.to_ascii_lowercase().contains("json");
+    let codes = has(&class, &SERIALIZES) && has(&method, &CODES);
+    !json && (has(&method, &SERIALIZES) || codes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,6 +312,31 @@ mod tests {
             "java.net.http.HttpClient.send",
         ] {
             assert!(!fetches(function), "{function}");
+        }
+    }
+
+    #[test]
+    fn what_turns_objects_into_bytes_is_known_by_its_name() {
+        for function in [
+            "retrieve (dalli/protocol/value_serializer.rb:45)",
+            "Unpickler.load_build (pickle.py:1718)",
+            "PickleSerializer.loads (django/core/cache/backends/redis.py:22)",
+            "org.springframework.core.serializer.DefaultDeserializer.deserialize",
+            "google.golang.org/protobuf/proto.Unmarshal",
+            "unserialize",
+        ] {
+            assert!(serializes(function), "{function}");
+        }
+        for function in [
+            "encoding/json.Unmarshal",
+            "JSONSerializer.dumps (django/core/signing.py:100)",
+            "fetch (dalli/client.rb:110)",
+            "java.util.concurrent.locks.LockSupport.park",
+            "serial_number (orders.rb:4)",
+            "Order.total (serializers/order.py:9)",
+            "ListSerializer.data (rest_framework/serializers.py:750)",
+        ] {
+            assert!(!serializes(function), "{function}");
         }
     }
 

@@ -1671,6 +1671,30 @@ fn connections_that_nobody_answers_stand_in_the_account() {
     assert!((starved.closed() - 1.0).abs() < 1e-9, "{starved:#?}");
 }
 
+/// Ten connections stood there at every look, and what was traced of them already fills four of these places.
+#[test]
+fn who_waits_to_be_accepted_without_a_load_stands_there_once() {
+    let (examination, mut turns) = chain();
+    turns.load = None;
+    let mut account = |waiting: u64| {
+        let of = &mut turns.targets[0].account;
+        of.places.retain(|p| p.place != Place::ListenQueue);
+        let ns = waiting * turns.window_ns;
+        of.places.push(place(Place::ListenQueue, "", ns));
+        let case = LatencyCase {
+            unaccepted: 10,
+            turns: &turns,
+            examination: &examination,
+        };
+        let account = case.account("proxy", true, Which::All).unwrap();
+        let row = account.rows.into_iter().find(|r| r.kind == "unanswered");
+        row.map_or(0.0, |row| row.requests.unwrap())
+    };
+    assert!((account(0) - 10.0).abs() < 1e-9);
+    assert!((account(4) - 6.0).abs() < 1e-9);
+    assert!(account(10) == 0.0);
+}
+
 #[test]
 fn what_was_due_and_not_sent_is_no_path() {
     let (examination, mut turns) = chain();

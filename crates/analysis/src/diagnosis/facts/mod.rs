@@ -213,11 +213,24 @@ impl<'a> Material<'a> {
         signature.into_iter().flat_map(|s| &s.targets)
     }
 
-    /// Requests of the signature pass, whatever their fate.
+    /// Requests of the signature pass, whatever their fate. Of requests that make many calls the budget lets a watched
+    /// server's end only few while these are counted: what was counted is then a part of each that was open.
     pub(crate) fn signature_requests(&self) -> Option<f64> {
         let signature = self.examination()?.signature.as_ref()?;
-        let requests = signature.requests + signature.failed;
-        (requests > 0).then_some(requests as f64)
+        let requests = (signature.requests + signature.failed) as f64;
+        let by_turns = || Some(self.turns_per_s()? * signature.window_ns as f64 / 1e9);
+        let few = self.watching().is_some() && requests < turns::FEWEST as f64;
+        let requests = few.then(by_turns).flatten().unwrap_or(requests);
+        (requests > 0.0).then_some(requests)
+    }
+
+    /// Requests a second at the front server, by those that ended while turns were traced; `None` for too few.
+    pub(crate) fn turns_per_s(&self) -> Option<f64> {
+        let traced = self.examination()?.turns.as_ref()?;
+        let ended = self.turns(&self.front()?)?.account.turns;
+        let enough = ended >= turns::FEWEST && traced.window_ns > 0;
+        let all = ended as f64 * f64::from(traced.sampled_one_in.max(1));
+        enough.then(|| all * 1e9 / traced.window_ns as f64)
     }
 
     /// Answered requests of the timing pass, or of the window in which traffic was watched.

@@ -55,10 +55,15 @@ pub(super) fn requests(material: &Material<'_>) -> Option<(f64, &'static str)> {
     let watching = material.watching()?;
     let signature = material.examination()?.signature.as_ref()?;
     let counted = signature.requests as f64;
+    let window = Window::spanning(watching.window).seconds();
+    if counted < super::turns::FEWEST as f64
+        && let Some(rate) = material.turns_per_s()
+    {
+        return Some((rate * window, TURNS));
+    }
     if counted == 0.0 {
         return None;
     }
-    let window = Window::spanning(watching.window).seconds();
     let pass = watching.counted.map(Window::spanning);
     let segments = |w: &Window| w.grown(&material.trial.series, "tcp.out_segs");
     let carried = pass.and_then(|pass| {
@@ -466,8 +471,8 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let service = service.map(|s| if full { s.behind_a_full_pool() } else { s });
     let asked_ns = asked_ms(&front, sheet).map_or(0.0, |ms| ms * 1e6);
     let service = service.map(|s| s.asking_for(asked_ns));
-    served(service.as_ref(), sheet);
     unanswered(&front, sheet);
+    served(&front, service.as_ref(), sheet);
 }
 
 /// Connections that stand in the listen queue in every sample, while hardly any is accepted, got no response.
@@ -521,8 +526,9 @@ fn pool_is_full(front: &str, turn_ms: Option<f64>, sheet: &Sheet<'_>) -> Option<
 }
 
 /// What a load of a single client would have shown, and how many requests are served at a time: by Little's law from
-/// where the requests stand that were traced.
-fn served(service: Option<&Service>, sheet: &mut Sheet<'_>) {
+/// where the requests stand that were traced. One that waits on a connection that nobody accepts is never traced, and
+/// waits all the same.
+fn served(front: &str, service: Option<&Service>, sheet: &mut Sheet<'_>) {
     let few = "too few turns were traced, or most of their time is on no thread that was seen";
     let known = service.filter(|s| {
         let whole = s.alone_ns + s.sending_ns + s.queued_ns + s.hidden_ns;
@@ -543,7 +549,9 @@ fn served(service: Option<&Service>, sheet: &mut Sheet<'_>) {
     let parallel = rate.zip(alone).map(|(rate, ms)| rate * ms / 1e3);
     sheet.maybe("client.effective_parallelism", parallel, SERVED, few);
     let both = known.map(|s| (s.alone_ns + s.sending_ns, s.queued_ns));
-    let share = both.map(|(alone, queued)| alone / (alone + queued));
+    let never = sheet.set.view(front).value("client.unanswered_share");
+    let taken = 1.0 - never.unwrap_or(0.0);
+    let share = both.map(|(alone, queued)| taken * alone / (alone + queued));
     sheet.maybe("client.parallel_share", share, SERVED, few);
     let ratio = share.filter(|s| *s > 0.0).map(|s| 1.0 / s);
     sheet.maybe("client.queueing_ratio", ratio, SERVED, few);
