@@ -27,7 +27,7 @@ readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnish
     fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry etcd rabbitmq-server epmd
     ejabberd clickhouse-server kamailio prosody victoria-metrics dnsdist stunnel4 privoxy prometheus-pushgateway
     e2guardian clamav-daemon clamav-freshclam apt-cacher-ng rspamd prometheus-alertmanager
-    pgpool2 orthanc nutcracker mosquitto sphinxsearch gearman-job-server perlbal dovecot'
+    pgpool2 orthanc nutcracker mosquitto sphinxsearch gearman-job-server perlbal dovecot firebird3.0'
 # Modules of Apache that their packages would enable.
 readonly modules='auth_openidc authz_svn dav dav_svn iipsrv jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -433,6 +433,9 @@ perlbal                                   perlbal
 /usr/share/gocode/src/github.com/go-kit/kit/* golang-github-go-kit-kit-dev
 kore                                      kore
 /usr/lib/dovecot/imap                     dovecot-imapd
+firebird                                  firebird3.0-server
+isql-fb                                   firebird3.0-utils
+/usr/lib/php/*/pdo_firebird.so            php-interbase
 /usr/include/restinio/all.hpp             librestinio-dev
 /usr/include/rocksdb/db.h                 librocksdb-dev
 /usr/share/java/activemq-broker.jar       libactivemq-java

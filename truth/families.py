@@ -305,6 +305,7 @@ NEEDS = {
     "gokit": (f"{GOPATH}/src/github.com/go-kit/kit/endpoint/endpoint.go", "golang-go golang-github-go-kit-kit-dev"),
     "kore": ("kore", "gcc libc6-dev kore"),
     "dovecot": ("puma", "puma"),
+    "firebird": ("/usr/share/doc/php-interbase", "php-fpm php-interbase"),
     "activemq": (ACTIVEMQ[0], "libactivemq-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "hsqldb": (HSQLDB[0], "libhsqldb-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
@@ -3014,6 +3015,14 @@ def dovecot(lab, settings, own):
         "HOME": str(own), "RACK_ENV": "production", "DOVECOT": lab.fill("{{imapd.port}}", settings)}, False
 
 
+def firebird(lab, settings, own):
+    """PHP processes that ask Firebird by PDO."""
+    settings["index"] = str(lab.dir / "apps/firebird/index.php")
+    text = lab.fill((Path(__file__).parent / "configs/php-fpm.conf").read_text(), settings)
+    return ["php-fpm", "-F", "-n", "-y", write(own / "php-fpm.conf", text), *extensions("pdo", "pdo_firebird"), *OPCACHE, "-d",
+            "display_errors=0"], {}, True
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -3069,7 +3078,7 @@ COMMANDS = {
     "gearman": gearman, "perlbal": perlbal, "activemq": activemq,
     "peewee": threaded("peewee_app"), "gokit": go_program("gokit_app.go"),
     "kore": kore,
-    "dovecot": dovecot,
+    "dovecot": dovecot, "firebird": firebird,
     "restinio": cpp_program("restinio_app.cpp", "-std=c++17", "-DRESTINIO_USE_BOOST_ASIO=1", "-lrocksdb", "-lfmt",
                             "-lhttp_parser", "-pthread"),
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),

@@ -5,6 +5,7 @@ in `valves`, of which `name` has no index and `id` has, and 64 counters; nothing
 """
 
 import grp
+import os
 import pwd
 import random
 import shutil
@@ -63,6 +64,7 @@ NEEDS = {
     "gearmand": ("gearmand", "gearman-job-server"),
     "gearworker": ("/usr/share/doc/php-gearman", "php-cli php-gearman"),
     "imapd": ("/usr/lib/dovecot/imap", "dovecot-imapd"),
+    "fbserver": ("/usr/sbin/firebird", "firebird3.0-server firebird3.0-utils"),
     "plant": (f"{PYTHON}/spyne/__init__.py", "gunicorn python3-spyne"),
     "ajp": ("/usr/share/tomcat10/bin/bootstrap.jar", "tomcat10-common default-jdk-headless"),
 }
@@ -121,6 +123,31 @@ service imap-login {
 service anvil {
   chroot =
 }
+"""
+
+FIREBIRD = next((str(path) for path in sorted(Path("/usr/lib").glob("*/firebird/3.0"))), "/usr/lib/firebird/3.0")
+FIREBIRD_TABLES = """create database '{{own}}/plant.fdb' page_size 8192;
+create table valves (id int not null primary key, name varchar(40), note varchar(80));
+create table numbers (id int not null primary key, n int);
+create sequence orders;
+commit;
+set term ^;
+execute block as declare n int = 1;
+begin
+  while (n <= 20000) do begin
+    insert into valves values (:n, 'Valve ' || :n, 'open and shut open and shut open and shut');
+    n = n + 1;
+  end
+end^
+set term ;^
+insert into numbers values (1, 0);
+commit;
+{{index=}}
+create user truth password 'open' using plugin Srp;
+grant all on valves to truth;
+grant all on numbers to truth;
+grant usage on sequence orders to truth;
+commit;
 """
 
 
@@ -416,9 +443,26 @@ def imapd(lab, settings, own):
     return ["dovecot", "-F", "-c", write(own / "dovecot.conf", lab.fill(DOVECOT, settings))], {"HOME": str(own)}, False
 
 
+def fbserver(lab, settings, own):
+    """Firebird with a database that knows its own users; the directory is its root, with the package's parts in it."""
+    for part in ("plugins", "intl", "plugins.conf"):
+        (own / part).symlink_to(f"{FIREBIRD}/{part}")
+    for name in ("lock", "tmp"):
+        (own / name).mkdir()
+    write(own / "firebird.conf", f"RemoteBindAddress = 127.0.0.1\nRemoteServicePort = {settings['port']}\nIpcName = {own}\n"
+                                 "AuthServer = Srp\nUserManager = Srp\n")
+    write(own / "databases.conf", f"plant = {own}/plant.fdb\n{{\n  SecurityDatabase = plant\n}}\n")
+    tables = write(own / "tables.sql", lab.fill(FIREBIRD_TABLES, settings))
+    env = {"HOME": str(own), "FIREBIRD": str(own), "FIREBIRD_TMP": f"{own}/tmp", "FIREBIRD_LOCK": f"{own}/lock"}
+    owned(lab, own)
+    subprocess.run(["isql-fb", "-q", "-bail", "-i", tables], check=True, capture_output=True, text=True, cwd=own,
+                   env=os.environ | env, **owner(lab, settings, own))
+    return ["/usr/sbin/firebird"], env, False
+
+
 COMMANDS = {"postgres": postgres, "pgbouncer": pgbouncer, "mariadb": mariadb, "redis": redis, "memcached": memcached,
             "slapd": slapd, "ajp": ajp, "celery": celery, "bus": bus, "worker": worker, "pgpool2": pgpool2,
             "zookeeper": zookeeper, "tcpsrv": tcpsrv, "mosquitto": mosquitto, "valves": valves, "searchd": searchd,
             "gearmand": gearmand, "gearworker": gearworker, "broker": courier_broker, "courier": who_reads,
-            "imapd": imapd,
+            "imapd": imapd, "fbserver": fbserver,
             "plant": threaded("plant_app")}
