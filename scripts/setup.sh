@@ -433,6 +433,7 @@ perlbal                                   perlbal
 /usr/share/gocode/src/github.com/go-kit/kit/* golang-github-go-kit-kit-dev
 kore                                      kore
 /usr/lib/dovecot/imap                     dovecot-imapd
+/usr/share/rubygems-integration/all/gems/dalli-* ruby-dalli
 firebird                                  firebird3.0-server
 isql-fb                                   firebird3.0-utils
 /usr/lib/php/*/pdo_firebird.so            php-interbase

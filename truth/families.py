@@ -305,6 +305,7 @@ NEEDS = {
     "gokit": (f"{GOPATH}/src/github.com/go-kit/kit/endpoint/endpoint.go", "golang-go golang-github-go-kit-kit-dev"),
     "kore": ("kore", "gcc libc6-dev kore"),
     "dovecot": ("puma", "puma"),
+    "dalli": ("/usr/share/doc/ruby-dalli", "puma ruby-dalli memcached"),
     "firebird": ("/usr/share/doc/php-interbase", "php-fpm php-interbase"),
     "activemq": (ACTIVEMQ[0], "libactivemq-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "hsqldb": (HSQLDB[0], "libhsqldb-java libjetty9-java libservlet-api-java default-jdk-headless"),
@@ -3023,6 +3024,12 @@ def firebird(lab, settings, own):
             "display_errors=0"], {}, True
 
 
+def dalli(lab, settings, own):
+    """With a thread for each connection of the load."""
+    return ["puma", "-b", f"tcp://127.0.0.1:{settings['port']}", "--threads=16:16", "--environment=production",
+            str(lab.dir / "apps/dalli_app.ru")], {"HOME": str(own), "RACK_ENV": "production"}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -3078,7 +3085,7 @@ COMMANDS = {
     "gearman": gearman, "perlbal": perlbal, "activemq": activemq,
     "peewee": threaded("peewee_app"), "gokit": go_program("gokit_app.go"),
     "kore": kore,
-    "dovecot": dovecot, "firebird": firebird,
+    "dovecot": dovecot, "firebird": firebird, "dalli": dalli,
     "restinio": cpp_program("restinio_app.cpp", "-std=c++17", "-DRESTINIO_USE_BOOST_ASIO=1", "-lrocksdb", "-lfmt",
                             "-lhttp_parser", "-pthread"),
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
