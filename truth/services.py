@@ -15,7 +15,7 @@ from pathlib import Path
 
 from defaults import write
 from families import (
-    ACTIVEMQ, GEARMAN, GOPATH, PYTHON, courier, free_port, go_program, once_it_listens, owned, reports, running, threaded)
+    ACTIVEMQ, GEARMAN, GOPATH, PYTHON, courier, free_port, go_program, node, once_it_listens, owned, reports, running, threaded)
 
 POSTGRES = next((str(path.parent) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))), "/usr/lib/postgresql")
 TABLES = (
@@ -64,6 +64,8 @@ NEEDS = {
     "gearmand": ("gearmand", "gearman-job-server"),
     "gearworker": ("/usr/share/doc/php-gearman", "php-cli php-gearman"),
     "imapd": ("/usr/lib/dovecot/imap", "dovecot-imapd"),
+    "rabbit": ("/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server"),
+    "printer": (f"{GOPATH}/src/github.com/streadway/amqp/channel.go", "golang-go golang-github-streadway-amqp-dev"),
     "fbserver": ("/usr/sbin/firebird", "firebird3.0-server firebird3.0-utils"),
     "plant": (f"{PYTHON}/spyne/__init__.py", "gunicorn python3-spyne"),
     "ajp": ("/usr/share/tomcat10/bin/bootstrap.jar", "tomcat10-common default-jdk-headless"),
@@ -460,9 +462,26 @@ def fbserver(lab, settings, own):
     return ["/usr/sbin/firebird"], env, False
 
 
+def rabbit(lab, settings, own):
+    """A node of RabbitMQ that speaks AMQP and nothing else, on one of its threads."""
+    command, env = node(own, settings["port"], "")
+    write(own / "rabbitmq.conf", f"listeners.tcp.local = 127.0.0.1:{settings['port']}\nlog.console = false\n"
+                                 "log.file = rabbit.log\nlog.file.level = warning\n")
+    write(own / "plugins", "[].\n")
+    owned(lab, own)
+    return command, env, False
+
+
+def printer(lab, settings, own):
+    """Who prints what is asked by RabbitMQ, and listens nowhere: a file says that it is ready."""
+    settings["socket_path"] = str(own / "ready")
+    command, env, privileged = go_program("amqp_app.go")(lab, settings, own)
+    return [*command, settings["socket_path"]], env, privileged
+
+
 COMMANDS = {"postgres": postgres, "pgbouncer": pgbouncer, "mariadb": mariadb, "redis": redis, "memcached": memcached,
             "slapd": slapd, "ajp": ajp, "celery": celery, "bus": bus, "worker": worker, "pgpool2": pgpool2,
             "zookeeper": zookeeper, "tcpsrv": tcpsrv, "mosquitto": mosquitto, "valves": valves, "searchd": searchd,
             "gearmand": gearmand, "gearworker": gearworker, "broker": courier_broker, "courier": who_reads,
-            "imapd": imapd, "fbserver": fbserver,
+            "imapd": imapd, "fbserver": fbserver, "rabbit": rabbit, "printer": printer,
             "plant": threaded("plant_app")}
