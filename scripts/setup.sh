@@ -435,6 +435,7 @@ kore                                      kore
 /usr/lib/dovecot/imap                     dovecot-imapd
 /usr/share/rubygems-integration/all/gems/dalli-* ruby-dalli
 /usr/share/gocode/src/github.com/streadway/amqp/* golang-github-streadway-amqp-dev
+pen                                       pen
 firebird                                  firebird3.0-server
 isql-fb                                   firebird3.0-utils
 /usr/lib/php/*/pdo_firebird.so            php-interbase

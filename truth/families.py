@@ -307,6 +307,7 @@ NEEDS = {
     "dovecot": ("puma", "puma"),
     "dalli": ("/usr/share/doc/ruby-dalli", "puma ruby-dalli memcached"),
     "amqp": (f"{GOPATH}/src/github.com/streadway/amqp/channel.go", "golang-go golang-github-streadway-amqp-dev"),
+    "pen": ("pen", "pen"),
     "firebird": ("/usr/share/doc/php-interbase", "php-fpm php-interbase"),
     "activemq": (ACTIVEMQ[0], "libactivemq-java libjetty9-java libservlet-api-java default-jdk-headless"),
     "hsqldb": (HSQLDB[0], "libhsqldb-java libjetty9-java libservlet-api-java default-jdk-headless"),
@@ -3031,6 +3032,12 @@ def dalli(lab, settings, own):
             str(lab.dir / "apps/dalli_app.ru")], {"HOME": str(own), "RACK_ENV": "production"}, False
 
 
+def pen(lab, settings, own):
+    """Before the servers that `servers` names, with the flags that `args` has."""
+    servers = [f"127.0.0.1:{lab.servers[name]['port']}" for name in settings["servers"]]
+    return ["pen", "-f", *extra(lab, settings), f"127.0.0.1:{settings['port']}", *servers], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -3086,7 +3093,7 @@ COMMANDS = {
     "gearman": gearman, "perlbal": perlbal, "activemq": activemq,
     "peewee": threaded("peewee_app"), "gokit": go_program("gokit_app.go"),
     "kore": kore,
-    "dovecot": dovecot, "firebird": firebird, "dalli": dalli, "amqp": go_program("amqp_app.go"),
+    "dovecot": dovecot, "firebird": firebird, "dalli": dalli, "pen": pen, "amqp": go_program("amqp_app.go"),
     "restinio": cpp_program("restinio_app.cpp", "-std=c++17", "-DRESTINIO_USE_BOOST_ASIO=1", "-lrocksdb", "-lfmt",
                             "-lhttp_parser", "-pthread"),
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
