@@ -8,6 +8,7 @@
 use crate::{Histogram, LoadOutcome, ProbeCost, Unavailable};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What one pass saw of the turns of all targets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -67,6 +68,10 @@ pub struct TargetTurns {
     /// Requests to upstreams that were answered, whoever they were for.
     #[serde(default)]
     pub answers: u64,
+    /// Turns of tasks of a runtime that asked an upstream as soon as their request was read, and answered as soon as its
+    /// answer was, by the upstream's address: whoever reads that for them hands it on.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub relayed: BTreeMap<String, u64>,
     /// How long upstreams were waited for on connections that ended before the answer was taken; `None` where none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_up: Option<Histogram>,

@@ -7,7 +7,7 @@
 use super::alike;
 use super::cpu::{CpuRow, cpu_rows};
 use super::forks;
-use super::tasks::TaskCase;
+use super::tasks::{TaskCase, TaskPart};
 use super::told;
 use super::types::{Account, Basis, Row};
 use crate::diagnosis::work::{frames, works};
@@ -56,6 +56,8 @@ pub(super) const ON_CPU: &str = "on the CPU in ";
 /// Where the rows of requests and of threads are from.
 const SOURCE: &str =
     "turns: sk_data_ready, sock_recv_length, sock_send_length, sched_switch, sched_waking";
+/// From this part of the turns on the wait of tasks for each other is one for whom they have asked.
+const RELAYED: f64 = 0.5;
 /// Fewer turns than this make no account.
 const FEWEST: u64 = 20;
 
@@ -655,9 +657,18 @@ impl LatencyCase<'_> {
             sum(&|place| self.in_line_ns(turns, place)),
             sum(&|place| time(place, place.place == Place::Sending)),
         )?;
-        let parts = parts.into_iter().map(|part| Part {
-            kind: part.kind,
-            label: part.label,
+        let relayed = self.relayed(turns);
+        let of = |part: &TaskPart| match (part.kind.as_str(), &relayed) {
+            ("channel" | "condition", Some(peer)) => {
+                let label = format!("waiting for what another goroutine brings of {peer}");
+                ("upstream".to_owned(), format!("{label}, {}", part.label))
+            }
+            _ => (part.kind.clone(), part.label.clone()),
+        };
+        let parts = parts.into_iter().map(|part| (of(&part), part));
+        let parts = parts.map(|((kind, label), part)| Part {
+            kind,
+            label,
             place: part.place,
             own: part.own,
             ran: part.ran,
@@ -667,6 +678,14 @@ impl LatencyCase<'_> {
             smaller: Vec::new(),
         });
         Some((parts.collect(), in_line))
+    }
+
+    /// Whom most turns ask as soon as they are read, to be answered with what comes from there: a client library whose
+    /// one reader hands answers on to those who wait (a message bus).
+    fn relayed(&self, turns: &TargetTurns) -> Option<String> {
+        let most = turns.relayed.iter().max_by_key(|(_, turns)| **turns);
+        let (peer, n) = most.filter(|(_, n)| **n as f64 >= RELAYED * turns.account.turns as f64)?;
+        (*n > 0).then(|| self.peer(peer))
     }
 
     /// What ran in the places where a thread ran, by the samples that fell there.

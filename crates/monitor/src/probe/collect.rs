@@ -119,7 +119,7 @@ impl Maps {
             let upstreams = upstreams.remove(&index).unwrap_or_default();
             let mut sockets = sockets.remove(&index).unwrap_or_default();
             add_connect_errors(&mut sockets, &upstreams);
-            TargetSignature {
+            let counted = TargetSignature {
                 requests_taken: Some(taken.get(&index).copied().unwrap_or(0)),
                 calls: Some(calls.remove(&index).unwrap_or_default()),
                 files: Some(files.remove(&index).unwrap_or_default()),
@@ -132,7 +132,8 @@ impl Maps {
                 forks: Some(counts.forks),
                 execs: Some(counts.execs),
                 ..proc::empty(target)
-            }
+            };
+            without_itself(target, counted)
         };
         ((0_u32..).zip(targets).map(signature).collect(), lost)
     }
@@ -322,6 +323,43 @@ impl Maps {
     }
 }
 
+/// Leaves out that a target's consumers ask the target: where they take what they do is no upstream. Calls are counted
+/// by what they lead to and not by whom, so that they are told apart only where nobody else is asked.
+fn without_itself(target: &ProbeTarget, mut counted: TargetSignature) -> TargetSignature {
+    if target.consumers.is_empty() {
+        return counted;
+    }
+    let own = |address: &str| {
+        let port = address
+            .rsplit_once(':')
+            .and_then(|(_, port)| port.parse().ok());
+        port.is_some_and(|port: u16| target.listens.contains(&port))
+    };
+    let upstreams = counted.upstreams.get_or_insert_default();
+    upstreams.retain(|upstream| !own(&upstream.address));
+    if upstreams.is_empty() {
+        let other = |class: &mut FdClass| {
+            if *class == FdClass::Upstream {
+                *class = FdClass::Other;
+            }
+        };
+        let calls = counted.calls.iter_mut().flatten();
+        calls.for_each(|call| other(&mut call.class));
+        let blocked = counted.blocked.iter_mut().flatten();
+        blocked.for_each(|wait| other(&mut wait.class));
+        let is_other = |class: FdClass| class != FdClass::Upstream;
+        counted
+            .sockets
+            .iter_mut()
+            .for_each(|all| all.retain(|one| is_other(one.class)));
+        counted
+            .heads
+            .iter_mut()
+            .for_each(|all| all.retain(|one| is_other(one.class)));
+    }
+    counted
+}
+
 /// What the kernel's side numbers, in words.
 fn refusal(key: &RefusalKey, answers: u64) -> Refusal {
     let number = || u16::from_le_bytes([key.code[0], key.code[1]]);
@@ -432,6 +470,40 @@ pub(super) fn address(peer: &Peer) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_broker_asks_nobody_where_its_consumers_ask_it() {
+        let upstream = |address: &str| UpstreamStats {
+            address: address.to_owned(),
+            ..UpstreamStats::default()
+        };
+        let of = |consumers: &[i32], peers: &[&str]| {
+            let target = ProbeTarget {
+                consumers: consumers.to_vec(),
+                listens: vec![5672],
+                ..ProbeTarget::default()
+            };
+            let call = CallStats {
+                class: FdClass::Upstream,
+                ..CallStats::default()
+            };
+            let counted = TargetSignature {
+                upstreams: Some(peers.iter().map(|peer| upstream(peer)).collect()),
+                calls: Some(vec![call]),
+                ..TargetSignature::default()
+            };
+            let left = without_itself(&target, counted);
+            let peers = left.upstreams.unwrap().into_iter().map(|peer| peer.address);
+            (peers.collect::<Vec<_>>(), left.calls.unwrap()[0].class)
+        };
+        let itself = "127.0.0.1:5672";
+        assert_eq!(of(&[7], &[itself]), (Vec::new(), FdClass::Other));
+        // They ask a database as well, and whoever has no consumers may ask itself.
+        let database = "127.0.0.1:5432".to_owned();
+        let both = of(&[7], &[itself, &database]);
+        assert_eq!(both, (vec![database], FdClass::Upstream));
+        assert_eq!(of(&[], &[itself]).1, FdClass::Upstream);
+    }
 
     #[test]
     fn peers_are_written_as_addresses() {

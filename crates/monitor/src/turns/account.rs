@@ -352,6 +352,9 @@ impl<'a> Accountant<'a> {
             read_bytes,
             written_bytes,
             answers: counts.answers,
+            relayed: (counts.relayed.iter())
+                .map(|(&peer, &turns)| (self.scene.sockets.peers[peer as usize].clone(), turns))
+                .collect(),
             given_up: (given_up.count() > 0).then_some(given_up),
             asking: self.asking(),
             accepted: counts.accepted,

@@ -153,6 +153,8 @@ pub(super) struct Counts {
     pub rested_ns: u64,
     /// Requests to upstreams that were answered, of those that were asked in the window.
     pub answers: u64,
+    /// Turns of tasks that began with a question to a peer and ended with what came from it, by peer.
+    pub relayed: HashMap<u32, u64>,
     /// How long each other of these was waited for, whose connection ended before its answer was taken, ns.
     pub given_up: Vec<u64>,
 }
@@ -260,6 +262,15 @@ struct Brought {
     responses: u32,
 }
 
+/// What a thread that carries tasks did last with sockets.
+#[derive(Clone, Copy, Debug)]
+enum Relay {
+    /// Read a request.
+    Read(u32),
+    /// Took what came from a peer.
+    Took(u32),
+}
+
 struct Walk<'a> {
     traced: &'a Traced,
     /// Sockets between processes of one target, whose threads are seen themselves.
@@ -273,6 +284,10 @@ struct Walk<'a> {
     upstreams: HashMap<u64, Upstream>,
     serving: HashMap<u32, Serving>,
     peer_ids: HashMap<String, u32>,
+    /// What threads that carry tasks are at.
+    relays: HashMap<u32, Relay>,
+    /// Whom the first question of a turn was for, of those that are their tasks' alone.
+    begun: HashMap<u32, u32>,
     /// Questions of turns that have no answer yet: socket and peer.
     open: HashMap<u32, Vec<(u64, u32)>>,
     /// Peers at which a runtime answers those who examine it: prony itself, `jcmd`.
@@ -310,6 +325,8 @@ impl Sockets {
             upstreams: HashMap::new(),
             serving: HashMap::new(),
             peer_ids: HashMap::new(),
+            relays: HashMap::new(),
+            begun: HashMap::new(),
             open: HashMap::new(),
             controls: HashSet::new(),
             named: HashMap::new(),
@@ -582,6 +599,9 @@ impl Walk<'_> {
             turn
         };
         self.client(event.sk).turn = turn;
+        if self.traced.green.contains(&event.tgid) {
+            self.relays.insert(event.tid, Relay::Read(turn));
+        }
         self.sockets.turns[turn as usize].read_bytes += u64::from(event.value);
         let serving = self.serving(event.tid);
         serving.active = turn;
@@ -648,6 +668,7 @@ impl Walk<'_> {
         let (first, reader, read) = (!turn.answered, turn.reader, turn.read);
         turn.answered = true;
         if first {
+            self.relayed(event.tid, target, index);
             self.responded(event.tid, read);
             if let Some(serving) = self.serving.get_mut(&reader) {
                 serving.unanswered.retain(|&open| open != index);
@@ -712,6 +733,17 @@ impl Walk<'_> {
             if op.turn == client.turn {
                 op.turn = NONE;
             }
+        }
+    }
+
+    /// A thread answers a request: with what it has just taken from the peer that was asked when the request was read?
+    fn relayed(&mut self, tid: u32, target: usize, turn: u32) {
+        let asked = self.begun.remove(&turn);
+        let Some(Relay::Took(peer)) = self.relays.remove(&tid) else {
+            return;
+        };
+        if asked == Some(peer) {
+            *self.sockets.counts[target].relayed.entry(peer).or_default() += 1;
         }
     }
 
@@ -814,6 +846,10 @@ impl Walk<'_> {
         let begun = self.upstream(event).turn;
         let open = self.is_open(begun);
         let green = self.traced.green.contains(&event.tgid);
+        if let Some(&Relay::Read(read)) = self.relays.get(&event.tid) {
+            let peer = self.upstream(event).peer;
+            self.begun.entry(read).or_insert(peer);
+        }
         let upstream = self.upstream(event);
         // More of the same request, or the first of what the connection was opened for: whoever began it. A loop that
         // is told that it may write is by then at somebody else's. Of a request that has been answered there is no
@@ -897,6 +933,9 @@ impl Walk<'_> {
         let asked = upstream.asked.take();
         let arrived = upstream.arrived.take();
         let (turn, peer, target) = (upstream.turn, upstream.peer, upstream.target);
+        if self.traced.green.contains(&event.tgid) {
+            self.relays.insert(event.tid, Relay::Took(peer));
+        }
         self.no_longer_open(turn, event.sk);
         if let Some(counts) = self.sockets.counts.get_mut(target) {
             let in_window = asked.is_some_and(|asked| asked >= self.traced.begin_ns);

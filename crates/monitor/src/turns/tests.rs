@@ -1994,6 +1994,37 @@ fn what_a_consumer_does_is_a_part_of_the_request_and_others_wait_for_it() {
     assert_eq!(target.account.turns, 12);
 }
 
+/// Two requests of a runtime's tasks ask a broker as they are read, and are answered as its answers come, in whatever
+/// order; two others stand in line for a place before they ask.
+#[test]
+fn what_a_task_hands_on_is_told_apart_from_a_place_that_is_free() {
+    let bus = |asked_at_once: bool| {
+        let mut tape = asleep(10);
+        tape.green = true;
+        for (at, sk) in [(1_000, 1), (2_000, 2)] {
+            tape.arrive(at, sk);
+            tape.read(at + 10, SERVER, sk);
+            if asked_at_once {
+                tape.ask(at + 20, SERVER, 500);
+            }
+        }
+        for (at, sk) in [(8_000, 2), (9_000, 1)] {
+            if !asked_at_once {
+                tape.ask(at - 500, SERVER, 500);
+            }
+            tape.answer(at, 500);
+            tape.take(at + 10, SERVER, 500);
+            // The task that read it says that it has.
+            tape.ask(at + 20, SERVER, 500);
+            tape.write(at + 30, SERVER, sk);
+        }
+        tape.account().relayed
+    };
+    assert_eq!(bus(true), [("10.0.0.1:500".to_owned(), 2)].into());
+    // The second that was read asks first, and is the first that is answered.
+    assert_eq!(bus(false), [("10.0.0.1:500".to_owned(), 1)].into());
+}
+
 #[test]
 fn a_timer_that_others_came_before_is_what_a_request_waits_for() {
     let mut tape = asleep(10);
