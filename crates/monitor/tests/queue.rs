@@ -79,6 +79,7 @@ fn who_brings_what_another_client_waits_for_is_told() {
             ..ProbeTarget::default()
         }],
         one_in: 1,
+        ..TraceConfig::default()
     };
     let tracer = match Tracer::start(&config) {
         Ok(tracer) => tracer,

@@ -130,8 +130,15 @@ impl Server {
 
     /// A load while turns are traced; `None` where that is refused, and then the refusal says why.
     fn traced_with(&self, targets: Vec<ProbeTarget>, one_in: u32) -> Option<(Turns, LoadOutcome)> {
-        let config = TraceConfig { targets, one_in };
-        let tracer = match Tracer::start(&config) {
+        self.traced_as(&TraceConfig {
+            targets,
+            one_in,
+            ..TraceConfig::default()
+        })
+    }
+
+    fn traced_as(&self, config: &TraceConfig) -> Option<(Turns, LoadOutcome)> {
+        let tracer = match Tracer::start(config) {
             Ok(tracer) => tracer,
             Err(refused) => {
                 assert!(!refused.reason.is_empty() && !refused.remedy.is_empty());
@@ -349,6 +356,7 @@ fn a_connection_rests_until_the_server_ends_it() {
         let config = TraceConfig {
             targets: vec![nginx.target("proxy")],
             one_in: 1,
+            ..TraceConfig::default()
         };
         let tracer = Tracer::start(&config).ok()?;
         for _ in 0..CONNECTIONS {
@@ -397,6 +405,92 @@ fn a_poll_of_an_upstream_and_a_pipe_waits_for_the_upstream() {
     assert_eq!(behind.unwrap().detail, format!("upstream {upstream}"));
 }
 
+/// A queue: whoever asks by HTTP is answered when one who takes by `TAKE` has done it, which takes 5 ms.
+const QUEUES: &str = r"
+import os, select, socket, sys, time
+
+port = int(sys.argv[1])
+listener = socket.create_server(('127.0.0.1', port), backlog=64)
+if os.fork() == 0 or os.fork() == 0:
+    own = socket.create_connection(('127.0.0.1', port))
+    own.sendall(b'TAKE')
+    while own.recv(64):
+        time.sleep(0.005)
+        own.sendall(b'TAKE')
+    sys.exit()
+clients = select.epoll()
+clients.register(listener, select.EPOLLIN)
+connections, waiting, free, jobs = {}, [], [], {}
+while True:
+    for fd, _ in clients.poll():
+        if fd == listener.fileno():
+            client, _ = listener.accept()
+            connections[client.fileno()] = client
+            clients.register(client, select.EPOLLIN)
+            continue
+        got = connections[fd].recv(65536)
+        if not got:
+            clients.unregister(fd)
+            connections.pop(fd).close()
+            waiting = [one for one in waiting if one != fd]
+        elif got.startswith(b'TAKE'):
+            done = connections.get(jobs.pop(fd, None))
+            if done:
+                done.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok')
+            free.append(fd)
+        else:
+            waiting.append(fd)
+        while waiting and free:
+            taker = free.pop(0)
+            jobs[taker] = waiting.pop(0)
+            connections[taker].sendall(b'work')
+";
+
+/// Who takes from a queue what its clients bring is known by the waits that it ends, and what it does is theirs then.
+#[test]
+fn what_a_queues_consumers_do_is_the_requests() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let file = dir.path().join("queues.py");
+    fs::write(&file, QUEUES).unwrap();
+    let mut command = Command::new("python3");
+    command.arg(&file).arg(port.to_string());
+    let Ok(child) = command.stderr(Stdio::null()).spawn() else {
+        return;
+    };
+    let pid = child.id();
+    let server = Server::begun(child, port, dir);
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let takers: Vec<i32> = (children.split_whitespace())
+        .map(|pid| pid.parse().unwrap())
+        .collect();
+    assert_eq!(takers.len(), 2);
+    let mut own = server.target("queue");
+    own.consumers.clone_from(&takers);
+    let config = TraceConfig {
+        targets: vec![own],
+        one_in: 1,
+        ..TraceConfig::default()
+    };
+    let Some((turns, _)) = server.traced_as(&config) else {
+        return;
+    };
+    let account = &turns.targets[0].account;
+    let share = |place: Place, detail: &str| {
+        let places = account.places.iter();
+        let places = places.filter(|p| p.place == place && p.detail == detail);
+        let helped = places.filter(|p| p.helper.starts_with("python"));
+        helped.map(|p| p.total_ns).sum::<u64>() as f64 / account.total_ns as f64
+    };
+    // Of sixteen two are done at a time.
+    let (asleep, in_line) = (
+        share(Place::Blocked, "sleep"),
+        share(Place::NoFreeThread, ""),
+    );
+    assert!((0.08..0.16).contains(&asleep), "{asleep}: {account:#?}");
+    assert!(in_line > 0.6, "{in_line}: {account:#?}");
+}
+
 /// What is traced may end at any time.
 #[test]
 fn a_server_that_ends_is_survived() {
@@ -407,6 +501,7 @@ fn a_server_that_ends_is_survived() {
     let config = TraceConfig {
         targets: vec![nginx.target("proxy")],
         one_in: 1,
+        ..TraceConfig::default()
     };
     let Ok(tracer) = Tracer::start(&config) else {
         return;
