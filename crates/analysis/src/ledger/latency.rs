@@ -135,6 +135,15 @@ impl Service {
     }
 }
 
+/// Whom most turns ask as soon as they are read, to be answered with what comes from there: a client library whose one
+/// reader hands answers on to those who wait (a message bus).
+pub(crate) fn relayed(turns: &TargetTurns) -> Option<&str> {
+    let most = turns.relayed.iter().max_by_key(|(_, turns)| **turns);
+    let enough = |n: u64| n > 0 && n as f64 >= RELAYED * turns.account.turns as f64;
+    most.filter(|(_, n)| enough(**n))
+        .map(|(peer, _)| peer.as_str())
+}
+
 fn place_ns(account: &TurnAccount, place: Place) -> f64 {
     let places = account.places.iter().filter(|p| p.place == place);
     places.map(|p| p.total_ns as f64).sum()
@@ -657,7 +666,7 @@ impl LatencyCase<'_> {
             sum(&|place| self.in_line_ns(turns, place)),
             sum(&|place| time(place, place.place == Place::Sending)),
         )?;
-        let relayed = self.relayed(turns);
+        let relayed = relayed(turns).map(|peer| self.peer(peer));
         let of = |part: &TaskPart| match (part.kind.as_str(), &relayed) {
             ("channel" | "condition", Some(peer)) => {
                 let label = format!("waiting for what another goroutine brings of {peer}");
@@ -678,14 +687,6 @@ impl LatencyCase<'_> {
             smaller: Vec::new(),
         });
         Some((parts.collect(), in_line))
-    }
-
-    /// Whom most turns ask as soon as they are read, to be answered with what comes from there: a client library whose
-    /// one reader hands answers on to those who wait (a message bus).
-    fn relayed(&self, turns: &TargetTurns) -> Option<String> {
-        let most = turns.relayed.iter().max_by_key(|(_, turns)| **turns);
-        let (peer, n) = most.filter(|(_, n)| **n as f64 >= RELAYED * turns.account.turns as f64)?;
-        (*n > 0).then(|| self.peer(peer))
     }
 
     /// What ran in the places where a thread ran, by the samples that fell there.

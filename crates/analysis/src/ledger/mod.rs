@@ -32,7 +32,7 @@ pub use types::{Account, Asked, Basis, Branch, Ledger, Row, ServerLedger};
 
 pub(crate) use cpu::{NAMELESS, is_nameless, is_needless};
 pub(crate) use label::{bound, deciding, in_line, label, on_cpu, open_unjudged};
-pub(crate) use latency::{BRINGS, Service, process_that_ran};
+pub(crate) use latency::{BRINGS, Service, process_that_ran, relayed};
 pub(crate) use names::{fetches, makes, serializes};
 pub(crate) use rate::program_of;
 pub(crate) use told::waits_for_made_lock;

@@ -124,11 +124,17 @@ fn own_part(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         }
         return;
     }
-    let turns = sheet.value("upstream.requests_per_request");
+    let relayed = material.turns(&sheet.target).and_then(relayed_ms);
+    // What is written to a message bus is no question that the next read answers: each request waits for one.
+    let turns = relayed.map(|_| 1.0);
+    let turns = turns.or(sheet.value("upstream.requests_per_request"));
     let single_client = single_client_bound_ms(material, sheet, turns.unwrap_or(1.0));
     let arrived = sheet.value("upstream.answer_ms_mean");
     let wait = sheet.value("upstream.wait_ms_mean");
-    let service = service_ms(arrived, wait, single_client, is_full(sheet));
+    let service = match relayed {
+        Some(ms) => Some(single_client.map_or(ms, |most| ms.min(most))),
+        None => service_ms(arrived, wait, single_client, is_full(sheet)),
+    };
     let reason = material.reason(
         &["upstream", "signature"],
         "the worker was full, and its own queue counts in the wait for upstreams",
@@ -155,6 +161,20 @@ fn stands_at_upstreams_ms(turns: &TargetTurns) -> Option<f64> {
         .map(|p| p.total_ns as f64);
     let each = there.sum::<f64>() / 1e6 / turns.account.turns as f64;
     Some(each).filter(|ms| *ms > 0.0)
+}
+
+/// How long a request waits for what another task brings of an upstream, ms; `None` where most ask otherwise.
+fn relayed_ms(turns: &TargetTurns) -> Option<f64> {
+    crate::ledger::relayed(turns)?;
+    let waits = |place| {
+        matches!(
+            place,
+            Place::Hidden | Place::Upstream | Place::UpstreamUnread
+        )
+    };
+    let places = turns.account.places.iter().filter(|p| waits(p.place));
+    let waited: f64 = places.map(|p| p.total_ns as f64).sum();
+    Some(waited / 1e6 / turns.account.turns as f64)
 }
 
 /// Whether the requests of a target, once somebody is at them, run and hardly wait.
