@@ -68,8 +68,8 @@ pub struct TargetTurns {
     /// Requests to upstreams that were answered, whoever they were for.
     #[serde(default)]
     pub answers: u64,
-    /// Turns of tasks of a runtime that asked an upstream as soon as their request was read, and answered as soon as its
-    /// answer was, by the upstream's address: whoever reads that for them hands it on.
+    /// Turns of tasks of a runtime that asked an upstream as soon as their request was read, and answered as soon as
+    /// its answer was, by the upstream's address: whoever reads that for them hands it on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub relayed: BTreeMap<String, u64>,
     /// How long upstreams were waited for on connections that ended before the answer was taken; `None` where none did.

@@ -242,7 +242,7 @@ const CODES: [&str; 10] = [
 ];
 
 /// Whether a function turns objects into bytes or back, by its name, or where its class does that (methods of Ruby are
-/// told without one, and have that of their file): `Unpickler.load_build`, `retrieve (dalli/protocol/value_serializer.rb:45)`.
+/// told without one, and have that of their file): `Unpickler.load_build`, `retrieve (value_serializer.rb:45)`.
 /// What is for JSON has a name of its own.
 pub(crate) fn serializes(function: &str) -> bool {
     let Name { mut class, method } = Name::of(function);

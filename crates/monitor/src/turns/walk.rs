@@ -763,8 +763,8 @@ impl<'a> Scene<'a> {
         0
     }
 
-    /// What a turn waits for between two of its threads, when nothing else is known of that: what ended the last wait of
-    /// the second.
+    /// What a turn waits for between two of its threads, when nothing else is known of that: what ended the last wait
+    /// of the second.
     fn brought_between(
         &self,
         turn: &Turn,

@@ -54,8 +54,8 @@ impl Scout {
     }
 }
 
-/// Those of `others` that are consumers by a trace: whoever brought something to a server that often waits for that, and
-/// those of the same name there, which may have had nothing to do.
+/// Those of `others` that are consumers by a trace: whoever brought something to a server that often waits for that,
+/// and those of the same name there, which may have had nothing to do.
 fn found(
     servers: &[Server],
     others: Vec<(usize, ServerProcess)>,

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! look (one answer) -> single_client (one client) -> discovery_load (who is behind them, and whose consumers) -> warm
-//! (where a runtime compiles, with another single_client) -> the timed load -> signature -> turns, with stacks on and off the CPU
+//! (where a runtime compiles, with another single_client) -> the timed load -> signature -> turns, with stacks on and
+//! off the CPU
 //! ```
 //! The surprise: upstreams can only be seen while there is traffic, so a short load comes before the timed one,
 //! and its figures are thrown away.

@@ -294,8 +294,8 @@ impl<'a> Live<'a> {
         (samplers, counted)
     }
 
-    /// Looks whether others that are connected to the servers behind the first are consumers, as far as the budget allows.
-    /// Returns whether there are some.
+    /// Looks whether others that are connected to the servers behind the first are consumers, as far as the budget
+    /// allows. Returns whether there are some.
     fn find_consumers(
         &mut self,
         servers: &mut [Server],
