@@ -580,9 +580,10 @@ fn capacity(known: Known<'_>) -> Answer {
         })
     });
     let of_best = best.verdict.as_ref();
+    // What stands behind the first, which may only be suspected, is not what limits.
     let cause = known
         .examined(&best.stage, &best.levels)
-        .and_then(|(_, d)| d.findings.iter().find(|f| named(f)))
+        .and_then(|(_, d)| d.findings.first().filter(|f| named(f)))
         .map(|f| CauseSeen {
             cause: f.cause.clone(),
             title: f.title.clone(),

@@ -103,8 +103,8 @@ fn table(round: u8) -> (Vec<Judged>, String) {
     (all, text)
 }
 
-/// None wrong or refused, and so many in a hundred right or honest; the counts in a line.
-fn reach(judged: &[Judged], percent: usize) -> Result<String, String> {
+/// None wrong, no more than so many refused, and so many in a hundred right or honest; the counts in a line.
+fn reach(judged: &[Judged], percent: usize, refusals: usize) -> Result<String, String> {
     let count = |wanted: Judged| judged.iter().filter(|j| **j == wanted).count();
     let counts = format!(
         "{} threads: {} right, {} honest, {} weak, {} refused, {} wrong",
@@ -116,19 +116,24 @@ fn reach(judged: &[Judged], percent: usize) -> Result<String, String> {
         count(Judged::Wrong)
     );
     let good = count(Judged::Right) + count(Judged::Honest);
-    let refused = count(Judged::Wrong) + count(Judged::Refused);
-    match refused == 0 && good * 100 >= judged.len() * percent {
+    let fails = count(Judged::Wrong) > 0 || count(Judged::Refused) > refusals;
+    match !fails && good * 100 >= judged.len() * percent {
         true => Ok(counts),
         false => Err(counts),
     }
 }
 
-/// Holds rounds to that, and gives a line of counts for each.
+/// Holds rounds to that, none refused, and gives a line of counts for each.
 fn hold(rounds: &[u8], percent: usize) -> String {
+    hold_but(rounds, percent, 0)
+}
+
+/// The same where so many of a round may be refused.
+fn hold_but(rounds: &[u8], percent: usize, refusals: usize) -> String {
     let (mut counts, mut failed) = (String::new(), String::new());
     for round in rounds {
         let (judged, text) = table(*round);
-        match reach(&judged, percent) {
+        match reach(&judged, percent, refusals) {
             Ok(reached) => counts += &format!("round {round}: {reached}\n"),
             Err(reached) => failed += &format!("round {round}: {reached}\n{text}"),
         }
@@ -176,7 +181,7 @@ fn threads_of_the_newest_rounds() {
             + &hold(&[33], 90)
             + &hold(&[34], 90)
             // Nothing was mended after it.
-            + &hold(&[35], 54)
+            + &hold_but(&[35], 54, 2)
     );
 }
 

@@ -18,7 +18,7 @@ use crate::softirq::{Softirqs, Softnet};
 use crate::tasks::Tasks;
 use crate::tlb::Tlb;
 use crate::tree::Members;
-use crate::watch::{Cost, Observation};
+use crate::watch::{Cost, Observation, PART};
 use crate::{MonitorError, Pass, Recorder, Source, WatchConfig, memory, pressure, tcp};
 use linux::sock_diag::Diag;
 use record::Nanos;
@@ -70,7 +70,7 @@ impl Sampler {
                     config.targets.iter().flat_map(|t| t.pids.iter().copied()),
                 ),
                 &config.listen,
-                config.slow_interval,
+                (config.slow_interval, config.budget * PART),
             )));
             let (slow, same) = (config.slow_interval, members.clone());
             sources.push(Box::new(Jvm::new(root, same, slow)));
@@ -101,18 +101,24 @@ impl Sampler {
         }
     }
 
-    /// Takes one sample of all sources that are due in `pass`; the CPU time that it took, s.
+    /// Takes one sample of all sources that are due in `pass`; the CPU time that it took, s, in a fast pass without
+    /// sources that pace themselves.
     pub fn sample_now(&mut self, pass: Pass) -> f64 {
         let before = thread_cpu_s();
+        let mut paced_s = 0.0;
         for source in &mut self.sources {
             if source.due(pass) {
+                let before = thread_cpu_s();
                 source.sample((self.clock)(), pass, &mut self.out);
+                if pass == Pass::Fast && source.paces_itself() {
+                    paced_s += thread_cpu_s() - before;
+                }
             }
         }
         let took_s = thread_cpu_s() - before;
         self.cost.samples += 1;
         self.cost.cpu_s += took_s;
-        took_s
+        took_s - paced_s
     }
 
     /// Notes what the samples were expected to take, as a share of one core.

@@ -25,10 +25,6 @@ use std::net::SocketAddr;
 /// Shortest time between two samples.
 pub const INTERVAL: Nanos = Nanos::from_millis(250);
 
-/// CPU time of a sample is at most one part in so many of the time to the next. The kernel walks the whole table of
-/// connections, however few there are: with 256 Ki buckets that takes 6 ms.
-const COST_PARTS: u64 = 100;
-
 /// Sums over the connections of a class, in the order of `Totals::values`.
 pub const SUMS: [Signal; 12] = [
     Signal::gauge("socket.connections", "connections", "sock_diag"),
@@ -355,6 +351,9 @@ pub struct Sockets {
     root: Root,
     members: Members,
     slow_interval: Nanos,
+    /// Share of a core that its samples may take: the kernel walks the whole table of connections, however few there
+    /// are, and with 256 Ki buckets that takes 6 ms.
+    share: f64,
     targets: Vec<String>,
     diag: Diag,
     owners: Owners,
@@ -370,12 +369,13 @@ pub struct Sockets {
 
 impl Sockets {
     /// The connections of `members`. The ports of `listens` are the only target's, where its own cannot be looked up.
+    /// Then how often slow passes come, and the share of a core that samples may take.
     pub fn new(
         root: &Root,
         members: Members,
         diag: Diag,
         listens: &[SocketAddr],
-        slow_interval: Nanos,
+        (slow_interval, share): (Nanos, f64),
     ) -> Self {
         let targets = members.targets();
         let mut owners = Owners::default();
@@ -389,6 +389,7 @@ impl Sockets {
             targets,
             members,
             slow_interval,
+            share,
             diag,
             owners,
             next_at: Nanos(0),
@@ -542,9 +543,9 @@ struct Seen {
     peers: BTreeMap<(usize, SocketAddr), f64>,
 }
 
-/// When the next sample may be taken after one at `at`.
-fn next_after(at: Nanos, took_ns: u64) -> Nanos {
-    at + Nanos(took_ns.saturating_mul(COST_PARTS)).max(INTERVAL)
+/// When the next sample may be taken after one at `at`, which may take a share of a core.
+fn next_after(at: Nanos, took_ns: u64, share: f64) -> Nanos {
+    at + Nanos((took_ns as f64 / share.max(f64::MIN_POSITIVE)) as u64).max(INTERVAL)
 }
 
 /// `socket:[4711]`.
@@ -558,6 +559,10 @@ fn socket_inode(link: &str) -> Option<u32> {
 impl Source for Sockets {
     fn name(&self) -> &'static str {
         "sockets"
+    }
+
+    fn paces_itself(&self) -> bool {
+        true
     }
 
     fn sample(&mut self, at: Nanos, pass: Pass, out: &mut Recorder) {
@@ -581,7 +586,7 @@ impl Source for Sockets {
             Pass::Edge => 0,
             Pass::Fast | Pass::Slow => linux::clock::thread_cpu_ns().saturating_sub(before),
         };
-        self.next_at = next_after(at, took_ns);
+        self.next_at = next_after(at, took_ns, self.share);
     }
 }
 
@@ -680,7 +685,7 @@ mod tests {
             members,
             Diag::default(),
             &[],
-            Nanos::SECOND,
+            (Nanos::SECOND, 0.01),
         );
         let mut out = Recorder::default();
         sockets.sample(Nanos(1), Pass::Edge, &mut out);
@@ -728,7 +733,13 @@ mod tests {
         let mut server = listener.accept().unwrap().0;
         let members = Members::new(&Root::default(), &[], None);
         let slow = Nanos::SECOND;
-        let mut sockets = Sockets::new(&Root::default(), members, Diag::default(), &[], slow);
+        let mut sockets = Sockets::new(
+            &Root::default(),
+            members,
+            Diag::default(),
+            &[],
+            (slow, 0.01),
+        );
         sockets.targets = vec!["web".to_owned()];
         sockets.owners.listens.insert(address.port(), 0);
         let mut open = || sockets.read().unwrap().classes[&(0, CLIENT)].open()[0];
@@ -784,8 +795,8 @@ mod tests {
     #[test]
     fn a_dear_sample_is_taken_more_rarely() {
         let at = Nanos::SECOND;
-        assert_eq!(next_after(at, 100_000), Nanos::from_millis(1_250));
-        assert_eq!(next_after(at, 6_000_000), Nanos::from_millis(1_600));
+        assert_eq!(next_after(at, 100_000, 0.01), Nanos::from_millis(1_250));
+        assert_eq!(next_after(at, 6_000_000, 0.01), Nanos::from_millis(1_600));
     }
 
     #[test]
@@ -796,7 +807,7 @@ mod tests {
             members,
             Diag::default(),
             &[],
-            Nanos::SECOND,
+            (Nanos::SECOND, 0.01),
         );
         let mut out = Recorder::default();
         for (ms, is_taken) in [(1, true), (100, false), (11_251, true), (11_400, false)] {

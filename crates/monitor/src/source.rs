@@ -24,6 +24,11 @@ pub trait Source: Send {
         true
     }
 
+    /// Whether it keeps to a part of the budget by itself, and is not there in most passes.
+    fn paces_itself(&self) -> bool {
+        false
+    }
+
     /// Reads the source and appends the values at `at`. A failure is recorded as unavailable and does
     /// not reach the caller.
     fn sample(&mut self, at: Nanos, pass: Pass, out: &mut Recorder);

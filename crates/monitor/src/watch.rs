@@ -122,7 +122,7 @@ impl Watch {
         sampler.sample_now(Pass::Edge);
         let took_s = sampler.sample_now(Pass::Fast);
         let mut schedule = Schedule::new(config.interval, config.slow_interval, config.budget);
-        schedule.hold_to_budget(Pass::Fast, took_s);
+        schedule.hold_to_budget(Pass::Fast, 0, took_s);
         sampler.expect(took_s / schedule.gap().as_secs_f64());
         let sampler = Arc::new(Mutex::new(sampler));
         let (alive, ended) = mpsc::channel();
@@ -207,7 +207,7 @@ fn sample_until(ended: &mpsc::Receiver<()>, mut schedule: Schedule, sampler: &Mu
                 if pass == Pass::Fast {
                     dearest_s = dearest_s.max(took_s);
                 }
-                schedule.hold_to_budget(pass, took_s);
+                schedule.hold_to_budget(pass, tick, took_s);
             }
             Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
         }
@@ -226,9 +226,9 @@ fn nanos(time: Duration) -> Nanos {
     Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Of the budget, what fast samples may take; the other half is that of slow ones. Slow ones alone would take all of it
-/// where they are dear, and nothing that changes fast would be seen.
-const OF_FAST: f64 = 0.5;
+/// Of the budget, what fast samples may take, as much as slow ones, and as those of the table of sockets. The dear ones
+/// would take all of it, and nothing that changes fast would be seen.
+pub(crate) const PART: f64 = 1.0 / 3.0;
 
 /// Which ticks there are, counted from the start.
 #[derive(Debug)]
@@ -268,12 +268,8 @@ impl Schedule {
 
     /// Chooses the distance of the next sample of its kind by what the last one took, s of CPU, so that each keeps to
     /// its part of the budget.
-    fn hold_to_budget(&mut self, pass: Pass, took_s: f64) {
-        let part = match pass {
-            Pass::Fast => OF_FAST,
-            Pass::Slow | Pass::Edge => 1.0 - OF_FAST,
-        };
-        let ticks = (took_s / (self.budget * part) / self.interval.as_secs_f64()).ceil();
+    fn hold_to_budget(&mut self, pass: Pass, tick: u32, took_s: f64) {
+        let ticks = (took_s / (self.budget * PART) / self.interval.as_secs_f64()).ceil();
         match pass {
             Pass::Fast => {
                 self.step = (ticks as u32).max(1);
@@ -281,7 +277,7 @@ impl Schedule {
             }
             Pass::Slow | Pass::Edge => {
                 let distance = self.slow_every.max(ticks as u32);
-                self.next_slow = self.next_slow.saturating_add(distance);
+                self.next_slow = tick.saturating_add(distance);
             }
         }
     }
@@ -346,7 +342,7 @@ mod tests {
             let pass = schedule.pass(tick);
             all.push((tick, pass));
             let took_s = if pass == Pass::Slow { slow_s } else { fast_s };
-            schedule.hold_to_budget(pass, took_s);
+            schedule.hold_to_budget(pass, tick, took_s);
         }
     }
 
@@ -365,27 +361,42 @@ mod tests {
         let mut schedule = every(100, 1_000);
         let ms = Duration::from_millis;
         for (took_s, gap_ms, next) in [
-            (0.000_9, 100, 1),
-            // 1 % of 300 ms.
-            (0.002_9, 300, 3),
-            (0.025, 2_500, 25),
+            (0.000_6, 100, 1),
+            // A third of 2 % of 300 ms.
+            (0.001_9, 300, 3),
+            (0.016_6, 2_500, 25),
             // Cheap again: the rhythm that was asked for returns, the widest gap is kept.
             (0.000_1, 100, 1),
         ] {
-            schedule.hold_to_budget(Pass::Fast, took_s);
+            schedule.hold_to_budget(Pass::Fast, 0, took_s);
             assert_eq!(schedule.gap(), ms(gap_ms), "{took_s}");
             assert_eq!(schedule.next_after(0, ms(0)), next, "{took_s}");
         }
         assert_eq!(schedule.widest, ms(2_500));
         // A slow one that falls between two others is made up for by the next.
-        let all = taken(every(100, 1_000), 0.002_9, 0.001, 33);
-        assert_eq!(slow(&all), [10, 22, 31], "{all:?}");
+        let all = taken(every(100, 1_000), 0.001_9, 0.001, 33);
+        assert_eq!(slow(&all), [10, 22], "{all:?}");
+    }
+
+    /// After a stall of 20 s the slow samples that it took away are not made up for.
+    #[test]
+    fn a_stall_is_followed_by_one_slow_sample() {
+        let mut schedule = every(100, 1_000);
+        let tick = schedule.next_after(5, Duration::from_secs(20));
+        let mut passes = Vec::new();
+        for tick in tick..tick + 5 {
+            let pass = schedule.pass(tick);
+            schedule.hold_to_budget(pass, tick, 0.000_1);
+            passes.push(pass);
+        }
+        let slow = passes.iter().filter(|pass| **pass == Pass::Slow);
+        assert_eq!(slow.count(), 1, "{passes:?}");
     }
 
     #[test]
     fn dear_slow_samples_leave_the_fast_ones_their_time() {
-        // 25 ms each are 1 % of 2.5 s.
-        let all = taken(every(100, 1_000), 0.000_5, 0.025, 70);
+        // 17 ms each are two thirds of a per cent of 2.5 s.
+        let all = taken(every(100, 1_000), 0.000_5, 0.016_6, 70);
         assert_eq!(slow(&all), [10, 35, 60]);
         assert_eq!(all.len(), 70);
     }

@@ -1478,6 +1478,21 @@ fn without_load(mut trial: TrialRecord) -> TrialRecord {
     trial
 }
 
+/// Turns of the server that were all followed.
+fn turns_of(window_ns: u64, account: record::TurnAccount) -> record::Turns {
+    let target = record::TargetTurns {
+        target: "web".to_owned(),
+        account,
+        ..record::TargetTurns::default()
+    };
+    record::Turns {
+        window_ns,
+        sampled_one_in: 1,
+        targets: vec![target],
+        ..record::Turns::default()
+    }
+}
+
 /// Counters that every trial has.
 fn with_counters(mut trial: TrialRecord) -> TrialRecord {
     for (signal, per_s) in [
@@ -1701,16 +1716,7 @@ fn what_was_counted_before_a_request_ended_is_told_by_the_turns() {
             turns,
             ..record::TurnAccount::default()
         };
-        examination.turns = Some(record::Turns {
-            window_ns: 2_000_000_000,
-            sampled_one_in: 1,
-            targets: vec![record::TargetTurns {
-                target: "web".to_owned(),
-                account,
-                ..record::TargetTurns::default()
-            }],
-            ..record::Turns::default()
-        });
+        examination.turns = Some(turns_of(2_000_000_000, account));
         let facts = facts_of(&record, &[], 0.01);
         let rate = facts.view("").value("client.rate_per_s");
         (rate, facts.view("web").value("call.total_per_request"))
@@ -1761,14 +1767,32 @@ fn who_is_never_accepted_is_unanswered() {
         let client = [("target", own.name.as_str()), ("class", "client")];
         level("socket.connections", &client, 16.0);
         level("socket.given_up", &client, given_up);
-        facts_of(&record, &[], 0.01)
-            .view("")
-            .value("client.unanswered_share")
+        let worked = record::PlaceTime {
+            place: record::Place::OnCpu,
+            detail: String::new(),
+            waker: String::new(),
+            stack: None,
+            told: None,
+            helper: String::new(),
+            turns: 100,
+            total_ns: 500_000_000,
+        };
+        let account = record::TurnAccount {
+            turns: 100,
+            total_ns: worked.total_ns,
+            places: vec![worked],
+            ..record::TurnAccount::default()
+        };
+        record.examination.as_mut().unwrap().turns = Some(turns_of(1_000_000_000, account));
+        let facts = facts_of(&record, &[], 0.01);
+        let value = |name: &str| facts.view("").value(&format!("client.{name}"));
+        (value("unanswered_share"), value("parallel_share"))
     };
-    assert_eq!(share(0, 12.0, 4.0), Some(0.5));
-    assert_eq!(share(0, 12.0, 12.0), Some(0.0));
-    assert_eq!(share(900, 12.0, 0.0), Some(0.0));
-    assert_eq!(share(0, 99.0, 0.0), Some(1.0));
+    // Those that are served are served at once, and the others wait.
+    assert_eq!(share(0, 12.0, 4.0), (Some(0.5), Some(0.5)));
+    assert_eq!(share(0, 12.0, 12.0), (Some(0.0), Some(1.0)));
+    assert_eq!(share(900, 12.0, 0.0), (Some(0.0), Some(1.0)));
+    assert_eq!(share(0, 99.0, 0.0), (Some(1.0), Some(0.0)));
 }
 
 #[test]

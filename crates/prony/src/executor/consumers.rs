@@ -42,15 +42,19 @@ impl Scout {
         })
     }
 
-    /// Ends it; consumers are processes of their servers from now on. Returns whether there are any.
-    pub fn end(self, servers: &mut [Server]) -> bool {
-        let turns = self.tracer.stop().account(&Stacks::default());
+    /// Ends it; consumers are processes of their servers from now on. Returns whether there are any, and what the
+    /// programs in the kernel took, ns.
+    pub fn end(self, servers: &mut [Server]) -> (bool, u64) {
+        let traced = self.tracer.stop();
+        let spent = traced.cost().iter().filter_map(|cost| cost.measured_ns);
+        let spent_ns = spent.sum();
+        let turns = traced.account(&Stacks::default());
         let found = found(servers, self.others, &turns);
         let any = !found.is_empty();
         for (index, process) in found {
             servers[index].processes.push(process);
         }
-        any
+        (any, spent_ns)
     }
 }
 

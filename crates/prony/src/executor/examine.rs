@@ -195,9 +195,9 @@ impl Examiner<'_> {
             return Ok(());
         }
         let others = discover::other_clients(servers);
-        if let Some(lookout) = Scout::start(servers, others) {
+        if let Some(scout) = Scout::start(servers, others) {
             self.drive_and_see(spec, servers)?;
-            lookout.end(servers);
+            scout.end(servers);
         }
         Ok(())
     }

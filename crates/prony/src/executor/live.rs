@@ -312,11 +312,13 @@ impl<'a> Live<'a> {
             return false;
         }
         let others = discover::other_clients(servers);
-        let Some(lookout) = Scout::start(servers, others) else {
+        let Some(scout) = Scout::start(servers, others) else {
             return false;
         };
         self.wait("looking for consumers", SCOUT_TIME, &mut || false);
-        lookout.end(servers)
+        let (any, spent_ns) = scout.end(servers);
+        budget.add_probes(spent_ns);
+        any
     }
 
     /// The passes of a window that follow on counting. The samplers run already.
