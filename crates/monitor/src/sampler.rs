@@ -108,11 +108,10 @@ impl Sampler {
         let mut paced_s = 0.0;
         for source in &mut self.sources {
             if source.due(pass) {
-                let before = thread_cpu_s();
+                let paced = pass == Pass::Fast && source.paces_itself();
+                let before = paced.then(thread_cpu_s);
                 source.sample((self.clock)(), pass, &mut self.out);
-                if pass == Pass::Fast && source.paces_itself() {
-                    paced_s += thread_cpu_s() - before;
-                }
+                paced_s += before.map_or(0.0, |before| thread_cpu_s() - before);
             }
         }
         let took_s = thread_cpu_s() - before;

@@ -89,6 +89,14 @@ pub struct TargetTurns {
     pub rested_ns: u64,
 }
 
+impl TurnAccount {
+    /// Time at the places that `of` takes, ns.
+    pub fn ns_at(&self, of: impl Fn(Place) -> bool) -> u64 {
+        let places = self.places.iter().filter(|time| of(time.place));
+        places.map(|time| time.total_ns).sum()
+    }
+}
+
 /// What asking upstreams several times for one request costs whoever asks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asking {

@@ -31,7 +31,7 @@ use linux::affinity;
 use linux::procfs::{self, PROC, Stat};
 use linux::sockets::{self, Socket};
 use program::Program;
-use record::{Server, ServerProcess, Unavailable};
+use record::{CONSUMER, Server, ServerProcess, Unavailable};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -229,15 +229,15 @@ impl Look {
         self.described(&tops, &members, name)
     }
 
-    /// A process of another program that works for a server.
-    fn alone(&self, pid: i32, role: &str) -> Option<ServerProcess> {
+    /// A process of another program, as the consumer of a server.
+    fn consumer(&self, pid: i32) -> Option<ServerProcess> {
         let root = Path::new(PROC);
         let program = Program::of(root, pid);
         let kind = program.kind(|| None);
         let allocator = program.allocator(kind, || None);
         let stat = self.processes.get(&pid)?;
         Some(ServerProcess {
-            role: role.to_owned(),
+            role: CONSUMER.to_owned(),
             ..process(root, stat, pid, &program, kind, &allocator)
         })
     }

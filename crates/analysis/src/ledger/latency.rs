@@ -144,11 +144,6 @@ pub(crate) fn relayed(turns: &TargetTurns) -> Option<&str> {
         .map(|(peer, _)| peer.as_str())
 }
 
-fn place_ns(account: &TurnAccount, place: Place) -> f64 {
-    let places = account.places.iter().filter(|p| p.place == place);
-    places.map(|p| p.total_ns as f64).sum()
-}
-
 pub(super) fn total_ns(parts: &[Part]) -> f64 {
     parts.iter().map(|p| p.ns).sum()
 }
@@ -311,7 +306,8 @@ impl LatencyCase<'_> {
             Some(load) => parts.extend(self.starved(load.connections.unanswered, NO_ANSWER)),
             None if front && which == Which::All => {
                 // The turns that were traced stood there, too, until they were accepted.
-                let traced = place_ns(account, Place::ListenQueue) * self.one_in();
+                let traced = account.ns_at(|place| place == Place::ListenQueue);
+                let traced = traced as f64 * self.one_in();
                 let seen = (traced / self.turns.window_ns.max(1) as f64).round() as u32;
                 parts.extend(self.starved(self.unaccepted.saturating_sub(seen), UNACCEPTED));
             }

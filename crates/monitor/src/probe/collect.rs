@@ -347,15 +347,12 @@ fn without_itself(target: &ProbeTarget, mut counted: TargetSignature) -> TargetS
         calls.for_each(|call| other(&mut call.class));
         let blocked = counted.blocked.iter_mut().flatten();
         blocked.for_each(|wait| other(&mut wait.class));
-        let is_other = |class: FdClass| class != FdClass::Upstream;
-        counted
-            .sockets
-            .iter_mut()
-            .for_each(|all| all.retain(|one| is_other(one.class)));
-        counted
-            .heads
-            .iter_mut()
-            .for_each(|all| all.retain(|one| is_other(one.class)));
+        if let Some(sockets) = &mut counted.sockets {
+            sockets.retain(|one| one.class != FdClass::Upstream);
+        }
+        if let Some(heads) = &mut counted.heads {
+            heads.retain(|one| one.class != FdClass::Upstream);
+        }
     }
     counted
 }

@@ -30,6 +30,7 @@ mod trace;
 mod walk;
 mod wire;
 
+pub use threads::process_number;
 pub use told::{TimeSamples, When};
 pub use trace::{TraceConfig, Tracer};
 

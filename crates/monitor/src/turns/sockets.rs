@@ -304,16 +304,16 @@ impl Sockets {
         idles: &dyn Fn(&Event) -> bool,
         inner: &HashSet<u64>,
     ) -> Self {
-        let consuming = asked_by_itself(traced)
-            .filter(|event| traced.consumers.contains(&event.tgid))
-            .map(|event| event.sk)
-            .collect();
+        let itself: Vec<&Event> = asked_by_itself(traced).collect();
+        let of_consumers = |event: &&&Event| traced.consumers.contains(&event.tgid);
+        let consuming = itself.iter().filter(of_consumers);
+        let consuming = consuming.map(|event| event.sk).collect();
         let mut walk = Walk {
             traced,
             inner: inner_sockets(traced, inner),
             own: own_clients(traced),
             // As the accepted end sees its ports.
-            itself: asked_by_itself(traced)
+            itself: (itself.iter())
                 .map(|event| (event.peer_port, event.port))
                 .collect(),
             sockets: Self {

@@ -570,6 +570,12 @@ impl Builder<'_> {
     }
 }
 
+/// The number of the process that a waker is, where it was told with it ([`super::TraceConfig::by_process`]).
+pub fn process_number(waker: &str) -> Option<i32> {
+    let process = waker.strip_prefix(PROCESS)?;
+    process.rsplit_once(' ')?.1.parse().ok()
+}
+
 /// A process' name without what counts it: `kworker/0:1` is one of many.
 fn process_name(name: &str) -> &str {
     let end = name.find(['/', ':']).filter(|&at| at > 0);

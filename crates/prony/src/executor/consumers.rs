@@ -7,27 +7,31 @@
 //! job beside the requests that asks the same server.
 
 use super::examine::probe_targets;
-use monitor::turns::{Stacks, TraceConfig, Tracer};
-use record::{Place, Server, ServerProcess, Turns};
+use monitor::turns::{Stacks, TraceConfig, Tracer, process_number};
+use record::{Place, Server, ServerProcess, Tier, Turns};
 use std::collections::BTreeMap;
+use sut::discover;
 
 /// A server that answers this share of its requests' time with what others bring has consumers.
 const BROUGHT: f64 = 0.2;
 /// Fewer requests tell nothing.
 const FEWEST_TURNS: u64 = 5;
-/// How the waker of a wait begins that is of no target.
-const PROCESS: &str = "process ";
 
 /// A trace that looks for consumers.
 pub struct Scout {
     tracer: Tracer,
+    /// Who may be one, by the index of the server that it is connected to.
     others: Vec<(usize, ServerProcess)>,
 }
 
 impl Scout {
-    /// Begins to look whether `others`, by the index of the server that they are connected to, are consumers; `None`
-    /// where there are none, or the kernel shows no turns.
-    pub fn start(servers: &[Server], others: Vec<(usize, ServerProcess)>) -> Option<Self> {
+    /// Begins to look whether others that are connected to the servers behind the first are consumers; `None` where
+    /// there are none, or neither the kernel nor who asked for this lets turns be traced.
+    pub fn start(servers: &[Server], best_tier: Tier) -> Option<Self> {
+        if best_tier < Tier::Ebpf {
+            return None;
+        }
+        let others = discover::other_clients(servers);
         if others.is_empty() {
             return None;
         }
@@ -91,9 +95,7 @@ fn brought(turns: &Turns) -> BTreeMap<(&str, i32), f64> {
         let all = target.account.total_ns.max(1) as f64;
         let hidden = target.account.places.iter();
         for place in hidden.filter(|place| place.place == Place::Hidden) {
-            let process = place.waker.strip_prefix(PROCESS);
-            let pid = process.and_then(|it| it.rsplit_once(' ')?.1.parse().ok());
-            if let Some(pid) = pid {
+            if let Some(pid) = process_number(&place.waker) {
                 let share: &mut f64 = brought.entry((target.target.as_str(), pid)).or_default();
                 *share += place.total_ns as f64 / all;
             }

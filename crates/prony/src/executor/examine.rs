@@ -191,11 +191,10 @@ impl Examiner<'_> {
         spec: &LoadSpec,
         servers: &mut Vec<Server>,
     ) -> Result<(), Failure> {
-        if self.best_tier < Tier::Ebpf || (self.interrupted)() {
+        if (self.interrupted)() {
             return Ok(());
         }
-        let others = discover::other_clients(servers);
-        if let Some(scout) = Scout::start(servers, others) {
+        if let Some(scout) = Scout::start(servers, self.best_tier) {
             self.drive_and_see(spec, servers)?;
             scout.end(servers);
         }

@@ -303,7 +303,7 @@ impl<'a> Live<'a> {
         within: Within,
         budget: &mut Budget,
     ) -> bool {
-        let Some(rate) = rate_per_s.filter(|_| self.best_tier >= Tier::Ebpf) else {
+        let Some(rate) = rate_per_s else {
             return false;
         };
         let affordable = within.may_ns(budget).max(budget.of_pass_ns(SCOUT_TIME)) as f64;
@@ -311,8 +311,7 @@ impl<'a> Live<'a> {
         if dear || (self.interrupted)() {
             return false;
         }
-        let others = discover::other_clients(servers);
-        let Some(scout) = Scout::start(servers, others) else {
+        let Some(scout) = Scout::start(servers, self.best_tier) else {
             return false;
         };
         self.wait("looking for consumers", SCOUT_TIME, &mut || false);

@@ -5,13 +5,12 @@
 //! in a table of sockets tells it from any other client (a job beside the requests, a shell of a database). This only
 //! lists who may be one; a trace of turns tells whether answers wait for it.
 
-use super::upstreams::ports;
+use super::upstreams::{by_ends, ports};
 use super::{Look, exists};
 use linux::procfs::PROC;
 use linux::sockets::{self, ESTABLISHED, Socket};
-use record::{CONSUMER, Server, ServerProcess};
+use record::{Server, ServerProcess};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::path::Path;
 
 /// Processes on this host that have TCP connections to one of `servers` but the first, whose clients are whoever asks,
@@ -44,14 +43,13 @@ pub fn other_clients(servers: &[Server]) -> Vec<(usize, ServerProcess)> {
         .collect();
     let found = found.into_iter().filter(|(_, pid)| exists(*pid));
     found
-        .filter_map(|(index, pid)| Some((index, look.alone(pid, CONSUMER)?)))
+        .filter_map(|(index, pid)| Some((index, look.consumer(pid)?)))
         .collect()
 }
 
 /// Inodes of the clients' ends of the connections to these ports, as far as they are on this host.
 fn ends_of_clients(all: &[Socket], listens: &BTreeSet<u16>) -> BTreeSet<u64> {
-    let by_ends: BTreeMap<(SocketAddr, SocketAddr), u64> =
-        all.iter().map(|s| ((s.local, s.remote), s.inode)).collect();
+    let by_ends = by_ends(all);
     all.iter()
         .filter(|s| listens.contains(&s.local.port()))
         .filter_map(|s| by_ends.get(&(s.remote, s.local)).copied())
@@ -61,6 +59,7 @@ fn ends_of_clients(all: &[Socket], listens: &BTreeSet<u16>) -> BTreeSet<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use record::CONSUMER;
 
     #[test]
     fn clients_of_a_server_are_the_other_ends_of_its_connections() {

@@ -225,6 +225,11 @@ pub(super) fn ports(server: &Server) -> BTreeSet<u16> {
         .collect()
 }
 
+/// Inodes by local and remote end: the other end of a socket has them the other way round, where it is on this host.
+pub(super) fn by_ends(all: &[Socket]) -> BTreeMap<(SocketAddr, SocketAddr), u64> {
+    all.iter().map(|s| ((s.local, s.remote), s.inode)).collect()
+}
+
 /// Peers of the connections that the holder of `own` has opened, one for each connection, and whether the other
 /// end is on this host. `mine` are this process's sockets.
 fn outgoing(
@@ -233,8 +238,7 @@ fn outgoing(
     mine: &BTreeSet<u64>,
     listens: &BTreeSet<u16>,
 ) -> Vec<(SocketAddr, bool)> {
-    let by_ends: BTreeMap<(SocketAddr, SocketAddr), u64> =
-        all.iter().map(|s| ((s.local, s.remote), s.inode)).collect();
+    let by_ends = by_ends(all);
     all.iter()
         .filter(|s| own.contains(&s.inode) && !listens.contains(&s.local.port()))
         .filter_map(|s| {

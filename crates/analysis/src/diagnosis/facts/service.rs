@@ -155,43 +155,34 @@ fn own_part(material: &Material<'_>, sheet: &mut Sheet<'_>) {
 
 /// How long a request stands at upstreams, ms, however many it waits for at a time.
 fn stands_at_upstreams_ms(turns: &TargetTurns) -> Option<f64> {
-    let places = turns.account.places.iter();
-    let there = places
-        .filter(|p| p.place == Place::Upstream)
-        .map(|p| p.total_ns as f64);
-    let each = there.sum::<f64>() / 1e6 / turns.account.turns as f64;
+    let each = ms_at(turns, |place| place == Place::Upstream);
     Some(each).filter(|ms| *ms > 0.0)
 }
 
 /// How long a request waits for what another task brings of an upstream, ms; `None` where most ask otherwise.
 fn relayed_ms(turns: &TargetTurns) -> Option<f64> {
     crate::ledger::relayed(turns)?;
-    let waits = |place| {
-        matches!(
-            place,
-            Place::Hidden | Place::Upstream | Place::UpstreamUnread
-        )
-    };
-    let places = turns.account.places.iter().filter(|p| waits(p.place));
-    let waited: f64 = places.map(|p| p.total_ns as f64).sum();
-    Some(waited / 1e6 / turns.account.turns as f64)
+    use Place::{Hidden, Upstream, UpstreamUnread};
+    let waits = |place| matches!(place, Hidden | Upstream | UpstreamUnread);
+    Some(ms_at(turns, waits))
+}
+
+/// How long a request is at these places, ms.
+fn ms_at(turns: &TargetTurns, of: impl Fn(Place) -> bool) -> f64 {
+    turns.account.ns_at(of) as f64 / 1e6 / turns.account.turns as f64
 }
 
 /// Whether the requests of a target, once somebody is at them, run and hardly wait.
 fn never_wait(turns: &TargetTurns) -> bool {
-    let sum = |test: &dyn Fn(Place) -> bool| {
-        let places = turns.account.places.iter().filter(|p| test(p.place));
-        places.map(|p| p.total_ns as f64).sum::<f64>()
-    };
-    let waits = sum(&|place| {
+    let waits = turns.account.ns_at(|place| {
         use Place::{Blocked, Hidden, OthersBlocked, Upstream, UpstreamUnread};
         matches!(
             place,
             Blocked | Hidden | OthersBlocked | Upstream | UpstreamUnread
         )
     });
-    let runs = sum(&|place| place == Place::OnCpu);
-    turns.account.turns >= super::turns::FEWEST && waits < HARDLY * (waits + runs)
+    let runs = turns.account.ns_at(|place| place == Place::OnCpu);
+    turns.account.turns >= super::turns::FEWEST && (waits as f64) < HARDLY * (waits + runs) as f64
 }
 
 /// What of a request the path to the upstreams takes: a round trip for each turn, and one for each connection that is
@@ -293,9 +284,7 @@ fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
 /// The part of its requests' time in which a server has not accepted their connections, and how many others it is at
 /// for each thread that serves, by Little's law.
 fn accepting(traced: &Turns, turns: &TargetTurns, threads: u64) -> Option<(f64, f64)> {
-    let waiting = turns.account.places.iter();
-    let waiting = waiting.filter(|p| p.place == Place::ListenQueue);
-    let waiting: u64 = waiting.map(|p| p.total_ns).sum();
+    let waiting = turns.account.ns_at(|place| place == Place::ListenQueue);
     let all = turns.account.total_ns;
     let window = traced.window_ns as f64 * threads as f64 / f64::from(traced.sampled_one_in.max(1));
     let inside = all.saturating_sub(waiting) as f64;
