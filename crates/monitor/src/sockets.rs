@@ -36,7 +36,7 @@ pub const SUMS: [Signal; 12] = [
     Signal::gauge("socket.send_queue_bytes", "bytes", "sock_diag"),
     Signal::gauge("socket.recv_queue_bytes", "bytes", "sock_diag"),
     Signal::gauge("socket.close_wait", "connections", "sock_diag"),
-    Signal::gauge("socket.given_up", "connections", "sock_diag"),
+    Signal::gauge("socket.waiting", "connections", "sock_diag"),
     Signal::gauge("socket.syn_sent", "connections", "sock_diag"),
     Signal::gauge("socket.cut", "connections", "sock_diag"),
 ];
@@ -214,11 +214,10 @@ impl Totals {
     /// The values of [`SUMS`].
     fn values(&self) -> [f64; 12] {
         let count = |state| self.connections.iter().filter(|c| c.state == state).count() as f64;
-        // The peer has closed it, and either the program has not, or nobody accepted it.
-        let closed = |accepted| {
+        let held = |state, accepted| {
             let all = self.connections.iter();
-            let closed = all.filter(|c| c.state == CLOSE_WAIT && c.accepted == accepted);
-            closed.count() as f64
+            let held = all.filter(|c| c.state == state && c.accepted == accepted);
+            held.count() as f64
         };
         let sum = |value: fn(&Info) -> f64| -> f64 {
             let infos = self.connections.iter().filter_map(|c| c.info.as_ref());
@@ -236,8 +235,10 @@ impl Totals {
             sum(|info| f64::from(info.unacked)),
             bytes(|c| c.send_queue),
             bytes(|c| c.receive_queue),
-            closed(true),
-            closed(false),
+            // The peer has closed it, and the program has not.
+            held(CLOSE_WAIT, true),
+            // Nobody has accepted it, and its client has not given up.
+            held(ESTABLISHED, false),
             count(SYN_SENT),
             self.cut as f64,
         ]
@@ -613,7 +614,7 @@ mod tests {
     fn medians_and_sums() {
         let connection = |rtt_us, state| Connection {
             state,
-            accepted: rtt_us != 6,
+            accepted: rtt_us != 6 && rtt_us != 70,
             send_queue: 10,
             receive_queue: 1,
             info: Some(Info {

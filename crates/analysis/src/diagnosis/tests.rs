@@ -1749,7 +1749,7 @@ fn a_full_worker_is_a_full_worker_without_a_load() {
 /// that have given up by then ask for none.
 #[test]
 fn who_is_never_accepted_is_unanswered() {
-    let share = |accepts: u64, queue: f64, given_up: f64| {
+    let share = |accepts: u64, queue: f64, waiting: Option<f64>| {
         let calls = vec![
             call("read", FdClass::Client, 1_000, 60),
             call("accept4", FdClass::Listener, accepts, 3),
@@ -1766,7 +1766,9 @@ fn who_is_never_accepted_is_unanswered() {
         level("listen.queue", &[("address", &own.address)], queue);
         let client = [("target", own.name.as_str()), ("class", "client")];
         level("socket.connections", &client, 16.0);
-        level("socket.given_up", &client, given_up);
+        if let Some(waiting) = waiting {
+            level("socket.waiting", &client, waiting);
+        }
         let worked = record::PlaceTime {
             place: record::Place::OnCpu,
             detail: String::new(),
@@ -1789,10 +1791,11 @@ fn who_is_never_accepted_is_unanswered() {
         (value("unanswered_share"), value("parallel_share"))
     };
     // Those that are served are served at once, and the others wait.
-    assert_eq!(share(0, 12.0, 4.0), (Some(0.5), Some(0.5)));
-    assert_eq!(share(0, 12.0, 12.0), (Some(0.0), Some(1.0)));
-    assert_eq!(share(900, 12.0, 0.0), (Some(0.0), Some(1.0)));
-    assert_eq!(share(0, 99.0, 0.0), (Some(1.0), Some(0.0)));
+    assert_eq!(share(0, 12.0, Some(8.0)), (Some(0.5), Some(0.5)));
+    assert_eq!(share(0, 12.0, Some(0.0)), (Some(0.0), Some(1.0)));
+    assert_eq!(share(900, 12.0, Some(12.0)), (Some(0.0), Some(1.0)));
+    assert_eq!(share(0, 8.0, None), (Some(0.5), Some(0.5)));
+    assert_eq!(share(0, 99.0, None), (Some(1.0), Some(0.0)));
 }
 
 #[test]

@@ -306,15 +306,16 @@ impl<'a> Live<'a> {
         let Some(rate) = rate_per_s else {
             return false;
         };
-        let affordable = within.may_ns(budget).max(budget.of_pass_ns(SCOUT_TIME)) as f64;
-        let dear = cost_per_s(rate, 1) * SCOUT_TIME.as_secs_f64() > affordable / 2.0;
-        if dear || (self.interrupted)() {
+        let may_ns = within.may_ns(budget).max(budget.of_pass_ns(SCOUT_TIME)) / 2;
+        let affordable_s = may_ns as f64 / cost_per_s(rate, 1);
+        let time = SCOUT_TIME.min(Nanos((affordable_s * 1e9) as u64));
+        if time < TURNS_SHORTEST || (self.interrupted)() {
             return false;
         }
         let Some(scout) = Scout::start(servers, self.best_tier) else {
             return false;
         };
-        self.wait("looking for consumers", SCOUT_TIME, &mut || false);
+        self.wait("looking for consumers", time, &mut || false);
         let (any, spent_ns) = scout.end(servers);
         budget.add_probes(spent_ns);
         any

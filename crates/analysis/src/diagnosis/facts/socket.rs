@@ -179,26 +179,16 @@ fn queues<'a>(
     })
 }
 
-/// Connections that waited to be accepted in every sample, without those that their clients had given up by then.
+/// Connections that waited to be accepted in every sample. The kernel's table of sockets tells those whose clients have
+/// given up by then, which are in the length of the queue until they are taken.
 fn least_waiting(material: &Material<'_>, target: &str, ports: &[String]) -> Option<f64> {
     let window = material.window()?;
-    let mut given_up = crate::observed::named(&material.trial.series, "socket.given_up");
-    let given_up =
-        given_up.find(|s| s.label("target") == Some(target) && s.label("class") == Some("client"));
-    let then = |at: u64| {
-        let given_up = given_up?;
-        let nearest = (given_up.at_ns.iter().zip(&given_up.values))
-            .min_by_key(|(other, _)| other.abs_diff(at))?;
-        Some(*nearest.1)
-    };
-    let waiting = |queue: &Series| {
-        let samples = queue.at_ns.iter().zip(&queue.values);
-        let inside = samples.filter(|(at, _)| window.holds(**at));
-        inside
-            .map(|(at, n)| (n - then(*at).unwrap_or(0.0)).max(0.0))
-            .reduce(f64::min)
-    };
-    queues(material, "listen.queue", ports)
-        .filter_map(waiting)
-        .reduce(f64::max)
+    let least = |series: &Series| series.min(window.from, window.to);
+    let mut waiting = crate::observed::named(&material.trial.series, "socket.waiting");
+    let waiting =
+        waiting.find(|s| s.label("target") == Some(target) && s.label("class") == Some("client"));
+    waiting.and_then(least).or_else(|| {
+        let queues = queues(material, "listen.queue", ports);
+        queues.filter_map(least).reduce(f64::max)
+    })
 }
