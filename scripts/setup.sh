@@ -363,6 +363,7 @@ spawn-fcgi                                spawn-fcgi
 /usr/lib/python3/dist-packages/flask_session/* python3-flask-session
 /usr/lib/python3/dist-packages/flask_sqlalchemy/* python3-flask-sqlalchemy
 /usr/share/nodejs/mysql/*                 node-mysql
+/usr/share/nodejs/redis/*                 node-redis
 /usr/share/java/c3p0.jar                  libc3p0-java
 /usr/share/java/tomcat10-coyote.jar       libtomcat10-java
 /usr/lib/nginx/modules/ngx_http_xslt_filter_module.so libnginx-mod-http-xslt-filter

@@ -305,6 +305,7 @@ NEEDS = {
     "gokit": (f"{GOPATH}/src/github.com/go-kit/kit/endpoint/endpoint.go", "golang-go golang-github-go-kit-kit-dev"),
     "kore": ("kore", "gcc libc6-dev kore"),
     "dovecot": ("puma", "puma"),
+    "noderedis": (f"{NODE}/redis/package.json", "nodejs node-redis"),
     "gauges": ("c++", "g++ libc6-dev"),
     "dalli": ("/usr/share/doc/ruby-dalli", "puma ruby-dalli memcached"),
     "amqp": (f"{GOPATH}/src/github.com/streadway/amqp/channel.go", "golang-go golang-github-streadway-amqp-dev"),
@@ -3019,6 +3020,12 @@ def dovecot(lab, settings, own):
         "HOME": str(own), "RACK_ENV": "production", "DOVECOT": lab.fill("{{imapd.port}}", settings)}, False
 
 
+def noderedis(lab, settings, own):
+    """One process of Node that keeps what it has in Redis."""
+    return ["node", str(lab.dir / "apps/stock_app.js"), str(settings["port"]), *extra(lab, settings)], {
+        "NODE_PATH": NODE, "HOME": str(own)}, False
+
+
 def firebird(lab, settings, own):
     """PHP processes that ask Firebird by PDO."""
     settings["index"] = str(lab.dir / "apps/firebird/index.php")
@@ -3093,7 +3100,7 @@ COMMANDS = {
     "casbin": casbin, "phpmyadmin": phpmyadmin, "paho": threaded("paho_app"), "sphinx": sphinx,
     "gearman": gearman, "perlbal": perlbal, "activemq": activemq,
     "peewee": threaded("peewee_app"), "gokit": go_program("gokit_app.go"),
-    "kore": kore, "gauges": cpp_program("gauges_app.cpp", "-std=c++17", "-pthread"),
+    "kore": kore, "noderedis": noderedis, "gauges": cpp_program("gauges_app.cpp", "-std=c++17", "-pthread"),
     "dovecot": dovecot, "firebird": firebird, "dalli": dalli, "pen": pen, "amqp": go_program("amqp_app.go"),
     "restinio": cpp_program("restinio_app.cpp", "-std=c++17", "-DRESTINIO_USE_BOOST_ASIO=1", "-lrocksdb", "-lfmt",
                             "-lhttp_parser", "-pthread"),

@@ -1,4 +1,4 @@
-// A server of somebody's own for the gauges of a plant: a loop on epoll reads requests, and sixteen workers answer them.
+// A server of somebody's own for the gauges of a plant: a loop on epoll reads requests, sixteen workers answer them.
 // gauges_app PORT PAGE HOW [SERVICE_PORT]: which page it has, and how one thing is done in it.
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
