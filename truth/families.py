@@ -306,6 +306,8 @@ NEEDS = {
     "kore": ("kore", "gcc libc6-dev kore"),
     "dovecot": ("puma", "puma"),
     "noderedis": (f"{NODE}/redis/package.json", "nodejs node-redis"),
+    "servlet": ("/usr/share/tomcat10/lib/tomcat-dbcp.jar",
+                "tomcat10-common libtomcat10-java libpostgresql-jdbc-java default-jdk-headless"),
     "gauges": ("c++", "g++ libc6-dev"),
     "dalli": ("/usr/share/doc/ruby-dalli", "puma ruby-dalli memcached"),
     "amqp": (f"{GOPATH}/src/github.com/streadway/amqp/channel.go", "golang-go golang-github-streadway-amqp-dev"),
@@ -3026,6 +3028,33 @@ def noderedis(lab, settings, own):
         "NODE_PATH": NODE, "HOME": str(own)}, False
 
 
+def servlet(lab, settings, own):
+    """Tomcat with apps/Stores.java as its only application, which has the driver for PostgreSQL among its libraries."""
+    home = "/usr/share/tomcat10"
+    classes = class_path(lab, settings, "Stores", [f"{home}/lib/servlet-api.jar", f"{home}/lib/tomcat-dbcp.jar"])
+    inside = own / "webapps/ROOT/WEB-INF"
+    for path in (own / "conf", own / "temp", own / "work", own / "logs", inside / "lib"):
+        path.mkdir(parents=True)
+    shutil.copytree(classes.partition(":")[0], inside / "classes")
+    shutil.copy("/usr/share/java/postgresql.jar", inside / "lib")
+    configs = Path(__file__).parent / "configs"
+    write(own / "conf/server.xml", lab.fill((configs / "tomcat-server.xml").read_text(), settings))
+    url = lab.fill("jdbc:postgresql://127.0.0.1:{{postgres.port}}/postgres{{driver=}}", settings)
+    known = {"url": url, "page": settings["page"], "rows": settings.get("rows", 0), "kept": settings.get("kept", "true")}
+    told = "".join(f"<init-param><param-name>{name}</param-name><param-value>{value}</param-value></init-param>\n"
+                   for name, value in known.items())
+    write(own / "conf/web.xml", f"""<web-app xmlns="https://jakarta.ee/xml/ns/jakartaee" version="5.0">
+<servlet><servlet-name>stores</servlet-name><servlet-class>Stores</servlet-class>
+{told}<load-on-startup>1</load-on-startup></servlet>
+<servlet-mapping><servlet-name>stores</servlet-name><url-pattern>/</url-pattern></servlet-mapping>
+</web-app>
+""")
+    owned(lab, own)
+    return ["java", "-Xmx512m", *extra(lab, settings), f"-Dcatalina.home={home}", f"-Dcatalina.base={own}",
+            f"-Djava.io.tmpdir={own}/temp", "-cp", f"{home}/bin/bootstrap.jar:{home}/bin/tomcat-juli.jar",
+            "org.apache.catalina.startup.Bootstrap", "start"], {}, False
+
+
 def firebird(lab, settings, own):
     """PHP processes that ask Firebird by PDO."""
     settings["index"] = str(lab.dir / "apps/firebird/index.php")
@@ -3100,7 +3129,7 @@ COMMANDS = {
     "casbin": casbin, "phpmyadmin": phpmyadmin, "paho": threaded("paho_app"), "sphinx": sphinx,
     "gearman": gearman, "perlbal": perlbal, "activemq": activemq,
     "peewee": threaded("peewee_app"), "gokit": go_program("gokit_app.go"),
-    "kore": kore, "noderedis": noderedis, "gauges": cpp_program("gauges_app.cpp", "-std=c++17", "-pthread"),
+    "kore": kore, "noderedis": noderedis, "servlet": servlet, "gauges": cpp_program("gauges_app.cpp", "-std=c++17", "-pthread"),
     "dovecot": dovecot, "firebird": firebird, "dalli": dalli, "pen": pen, "amqp": go_program("amqp_app.go"),
     "restinio": cpp_program("restinio_app.cpp", "-std=c++17", "-DRESTINIO_USE_BOOST_ASIO=1", "-lrocksdb", "-lfmt",
                             "-lhttp_parser", "-pthread"),
