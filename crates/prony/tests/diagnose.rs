@@ -566,6 +566,14 @@ fn nothing_to_diagnose_exits_2_and_says_what_to_give() {
             "perf_events",
         ),
         (&[empty.path().to_str().unwrap()][..], "manifest"),
+        (
+            &["--no-load", "http://127.0.0.1:1/"][..],
+            "diagnose --url http://127.0.0.1:1/",
+        ),
+        (
+            &[concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")][..],
+            "diagnose --from",
+        ),
         (&["--prove", "--listen", "80"][..], "--url"),
     ] {
         let finished = bench.diagnose(args);

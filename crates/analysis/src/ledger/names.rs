@@ -59,7 +59,9 @@ pub(super) fn opens_or_ends(frame: &str) -> bool {
     let Name { class, method } = Name::of(frame);
     let begins = method.iter().any(|word| word == "connection") && has(&method, &BEGINS);
     let ends = method.len() == 1 && has(&method, &ENDS);
-    has(&method, &CONNECTS) || begins || ends && has(&class, &CLIENTS)
+    // The start of a visitor's session reads it from where it is kept.
+    let of_a_visitor = method == ["start"] && class.iter().any(|word| word == "session");
+    has(&method, &CONNECTS) || begins || ends && !of_a_visitor && has(&class, &CLIENTS)
 }
 
 /// The words of a function's name and of its class's; of none for what belongs to none.
@@ -283,6 +285,7 @@ mod tests {
             "File.close",
             "isConnected",
             "PDO::prepare",
+            "Symfony\\Component\\HttpFoundation\\Session\\Storage\\NativeSessionStorage::start",
         ] {
             assert!(!opens_or_ends(frame), "{frame}");
         }

@@ -99,7 +99,7 @@ impl Traced {
             let green = self.green.contains(&event.tgid);
             !event.has(PREEMPTED) && event.value != 0 && waits_idle(event, &calls, green)
         };
-        let sockets = Sockets::build(&self, &idles, &threads.asked_within(&self));
+        let sockets = Sockets::build(&self, &idles, &threads);
         let words = Words::new(&mut names, &sockets);
         let mut pieces = all_pieces(&self, &threads, &sockets, words.timer);
         let started = Started::find(&self.events, &sockets, &mut pieces);

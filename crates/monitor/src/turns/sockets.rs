@@ -6,6 +6,7 @@
 //! has the answer before that.
 
 use super::Traced;
+use super::threads::Threads;
 use super::wire::{Class, Event, Kind, LEFT, UNACCEPTED, UNFOLLOWED, UNNAMED};
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -233,7 +234,7 @@ const DATAGRAM_LOST_NS: u64 = 5_000_000_000;
 /// Answers after which it is known whether a connection is shared.
 const UNDECIDED: u32 = 64;
 /// What is said so shortly before the end of a connection is a farewell (of a database's protocol, of TLS), and no
-/// request, ns.
+/// request, ns. Time in line for a CPU does not count.
 const FAREWELL_NS: u64 = 500_000;
 /// Bytes of the record with which TLS closes a connection: of ChaCha20 and of AES-GCM in TLS 1.2, of any cipher in 1.3.
 const CLOSE_NOTIFY: [u32; 3] = [23, 31, 24];
@@ -273,6 +274,7 @@ enum Relay {
 
 struct Walk<'a> {
     traced: &'a Traced,
+    threads: &'a Threads,
     /// Sockets between processes of one target, whose threads are seen themselves.
     inner: HashSet<u64>,
     /// See [`own_clients`].
@@ -298,11 +300,11 @@ struct Walk<'a> {
 
 impl Sockets {
     /// Of a trace whose events are by rising time; `idles` says whether a switch is one of a thread that has nothing
-    /// to do, `inner` are sockets on which a target's processes ask each other, by the ends that are asked.
+    /// to do.
     pub(super) fn build(
         traced: &Traced,
         idles: &dyn Fn(&Event) -> bool,
-        inner: &HashSet<u64>,
+        threads: &Threads,
     ) -> Self {
         let itself: Vec<&Event> = asked_by_itself(traced).collect();
         let of_consumers = |event: &&&Event| traced.consumers.contains(&event.tgid);
@@ -310,7 +312,8 @@ impl Sockets {
         let consuming = consuming.map(|event| event.sk).collect();
         let mut walk = Walk {
             traced,
-            inner: inner_sockets(traced, inner),
+            threads,
+            inner: inner_sockets(traced, &threads.asked_within(traced)),
             own: own_clients(traced),
             // As the accepted end sees its ports.
             itself: (itself.iter())
@@ -1036,7 +1039,13 @@ impl Walk<'_> {
 
     /// A connection to an upstream has ended, maybe before what was asked on it last was answered.
     fn given_up(&mut self, upstream: &Upstream, at: u64) {
-        let asked = upstream.asked.filter(|asked| at >= asked + FAREWELL_NS);
+        let waited_ns = |asked: u64| {
+            let queued_ns = self.threads.queued_ns(upstream.asker, asked, at);
+            at.saturating_sub(asked).saturating_sub(queued_ns)
+        };
+        let asked = upstream
+            .asked
+            .filter(|asked| waited_ns(*asked) >= FAREWELL_NS);
         let Some(asked) = asked.filter(|_| upstream.known) else {
             return;
         };

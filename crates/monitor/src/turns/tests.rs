@@ -1428,7 +1428,7 @@ fn a_farewell_is_no_part_of_the_response() {
     }
 }
 
-/// A loop hangs up after 5 ms, asks another one, and says farewell to a third.
+/// A loop hangs up after 5 ms, asks another one, and says farewell to a third, for whose end it has no CPU for 2 ms.
 #[test]
 fn what_is_given_up_was_waited_for() {
     const MS: u64 = 1_000_000;
@@ -1459,8 +1459,10 @@ fn what_is_given_up_was_waited_for() {
         tape.take(from + 6 * MS + 100, SERVER, other);
         tape.write(from + 6 * MS + 200, SERVER, 1);
         tape.ask(from + 6 * MS + 300, SERVER, third);
+        tape.preempt(from + 6 * MS + 350, SERVER);
+        tape.on(from + 8 * MS + 350, SERVER, 0);
         tape.socket(
-            from + 6 * MS + 400,
+            from + 8 * MS + 400,
             Kind::Closed,
             Class::Upstream,
             third,
@@ -1468,7 +1470,7 @@ fn what_is_given_up_was_waited_for() {
             0,
         );
         tape.off(
-            from + 6 * MS + 500,
+            from + 8 * MS + 500,
             SERVER,
             epoll(),
             INTERRUPTIBLE,

@@ -298,6 +298,17 @@ impl Threads {
         asked
     }
 
+    /// How long a thread was ready to run and did not, between two times, ns.
+    pub(super) fn queued_ns(&self, tid: u32, from: u64, to: u64) -> u64 {
+        let spans = self.spans.get(&tid).map_or(&[][..], Vec::as_slice);
+        let first = spans.partition_point(|span| span.to <= from);
+        let within = spans[first..].iter().take_while(|span| span.from < to);
+        let ready = within.filter(|span| matches!(span.state, State::Ready { .. }));
+        ready
+            .map(|span| span.to.min(to) - span.from.max(from))
+            .sum()
+    }
+
     /// Gives each wait the stack that was taken when it began.
     fn place(&mut self, waits: &[Located]) {
         let mut by_thread: HashMap<u32, Vec<&Located>> = HashMap::new();

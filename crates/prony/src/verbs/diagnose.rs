@@ -40,6 +40,7 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
         ));
     }
     if let Some(directory) = &args.record {
+        is_a_record(directory)?;
         return stored(args, directory);
     }
     if !args.from.is_empty() {
@@ -342,6 +343,21 @@ fn show_beside(beside: &Beside<'_>) -> Result<(), Failure> {
         Some(against) => terminal::result(&report::text::against_text(against)),
         None => Ok(()),
     }
+}
+
+/// A URL, or what another tool printed, where other tools take theirs.
+fn is_a_record(given: &Path) -> Result<(), Failure> {
+    let said = given.display().to_string();
+    let (what, flag) = match (said.contains("://"), given.is_file()) {
+        (true, _) => ("a URL", "--url"),
+        (false, true) => ("a file", "--from"),
+        (false, false) => return Ok(()),
+    };
+    Err(Failure::new(
+        Exit::Usage,
+        format!("`{said}` is {what}, and no directory of a record"),
+        format!("prony diagnose {flag} {said}"),
+    ))
 }
 
 /// A stored record: the diagnosis of every trial that was examined, the run's best first.
