@@ -342,6 +342,43 @@ fn requests_that_wait_for_each_other() {
     }
 }
 
+/// A job beside the requests takes the lock against a single client as well.
+#[test]
+fn a_lock_that_the_runtime_tells_needs_no_single_client() {
+    check(
+        "lock_contention",
+        "go",
+        &[
+            ("tasks.lock_share", 0.52),
+            ("client.queueing_ratio", 1.45),
+            ("client.parallel_share", 0.2),
+            ("worker.threads", 6.0),
+            ("cpu.use_of_allowed", 0.2),
+            ("upstream.service_share", 0.3),
+        ],
+        &[("tasks.lock_share", 0.2), ("client.parallel_share", 0.95)],
+    );
+}
+
+/// What would no longer be called is no longer entered either.
+#[test]
+fn files_opened_each_time_are_worth_their_way_into_the_kernel() {
+    let facts = |lookups: f64, entries: f64| {
+        let mut facts: Vec<(&'static str, f64)> = FULL.to_vec();
+        facts.extend([
+            ("open.top_per_request", 1.0),
+            ("open.per_request", 1.0),
+            ("stat.per_request", 1.0),
+            ("call.total_per_request", 8.0),
+            ("profile.path_lookup_share", lookups),
+            ("profile.syscall_entry_share", entries),
+        ]);
+        named("open_file_cache_absent", "nginx", &facts)
+    };
+    assert_eq!(facts(0.09, 0.06), Some(true));
+    assert_ne!(facts(0.09, 0.01), Some(true));
+}
+
 #[test]
 fn turns_that_cost_the_one_who_asks() {
     check(
@@ -1479,6 +1516,10 @@ fn calls_beyond_bytes_are_said_where_no_rule_knows_why() {
         ("read.file.useful_per_request", 64.0),
         ("read.file.bytes_per_request", 131_072.0),
         ("read.file.mean_bytes", 2_048.0),
+        ("read.any.useful_per_request", 65.0),
+        ("read.any.bytes_per_request", 131_172.0),
+        ("write.any.useful_per_request", 1.0),
+        ("write.any.bytes_per_request", 131_272.0),
     ];
     let facts = |more: &[(&'static str, f64)]| -> Vec<(&'static str, f64)> {
         FULL.iter().chain(pieces).chain(more).copied().collect()

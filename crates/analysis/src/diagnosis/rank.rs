@@ -232,10 +232,11 @@ pub(crate) fn rank(
     }
     let row = account.and_then(|a| {
         let one = a.largest_unlabelled(|r| stands_out(a, r)).cloned();
-        Some((
-            a,
-            one.or_else(|| a.below_one().filter(|r| stands_out(a, r)))?,
-        ))
+        let together = || {
+            let sums = [a.below_one(), a.hidden_at_one()];
+            sums.into_iter().flatten().find(|r| stands_out(a, r))
+        };
+        Some((a, one.or_else(together)?))
     });
     if let Some((account, row)) = row {
         // Whatever else holds: what takes less than half of it stands behind it.

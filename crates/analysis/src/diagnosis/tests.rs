@@ -1859,6 +1859,23 @@ fn the_way_to_the_server_behind_is_what_its_own_turns_do_not_fill() {
     let view = facts.view("web");
     assert_eq!(view.value("upstream.path_ms"), Some(40.0));
     assert_eq!(view.value("upstream.threads_idle_share"), Some(0.075));
+    // Of several turns there, the longest of each request, whoever found that server.
+    let longest = |slow_ms: u64| {
+        let mut seen = seen.clone();
+        let turns = seen.examination.as_mut().unwrap().turns.as_mut().unwrap();
+        let app = &mut turns.targets[1];
+        app.account.turns = 400;
+        let mut lengths = record::Histogram::new();
+        for turn in 0..400 {
+            let ms = if turn % 4 == 0 { slow_ms } else { 10 };
+            lengths.record(record::Nanos(ms * 1_000_000));
+        }
+        app.lengths = Some(lengths);
+        let facts = facts_of(&seen, &[], 0.01);
+        facts.view("web").value("upstream.longest_turn_share")
+    };
+    assert!((longest(70).unwrap() - 0.7).abs() < 0.01);
+    assert!((longest(10).unwrap() - 0.25).abs() < 0.01);
     // What was not seen rules nothing out.
     let facts = facts_of(&with_calls(trial(0.5), Vec::new()), &[], 0.01);
     assert_eq!(facts.view("web").value("upstream.path_ms"), None);

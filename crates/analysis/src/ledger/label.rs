@@ -54,7 +54,7 @@ const LOCK: &str = "lock";
 const UPSTREAM: &str = "upstream";
 const OTHER_TURNS: &str = "other_turns";
 /// Kinds of rows: in no thread that was seen, and waiting for a free one.
-const HIDDEN: &str = "hidden";
+pub(super) const HIDDEN: &str = "hidden";
 const QUEUE: &str = "no_free_thread";
 /// Threads that serve are several from here on; one alone is a loop.
 const SEVERAL: f64 = 1.5;

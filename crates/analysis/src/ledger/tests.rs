@@ -162,6 +162,7 @@ fn causes_name_rows_that_exist() {
         "foreign",
         "generator",
         "compiled",
+        "call",
         "unanswered",
         "unsent",
         "shared",
@@ -322,6 +323,26 @@ fn what_one_function_does_with_those_it_calls_is_known_together() {
     assert_eq!(below(false), ["rules", "rules", "rules"]);
     // What all requests pass is no place of work.
     assert_eq!(below(true), ["", "", ""]);
+}
+
+/// What was not seen before an upstream is asked, and behind it, is one place that nobody knows; that of two servers is
+/// two.
+#[test]
+fn hidden_time_at_one_server_is_known_together() {
+    let mut latency = account(&[("hidden", 0.25, false), ("hidden", 0.125, false)]);
+    for row in &mut latency.rows {
+        row.share_error = 0.03;
+        row.requests = Some(8.0 * row.share);
+    }
+    let sum = latency.hidden_at_one().unwrap();
+    assert_eq!((sum.share, sum.requests), (0.375, Some(3.0)));
+    assert!((sum.share_error - 0.03 * 2_f64.sqrt()).abs() < 1e-9);
+    latency.rows[1].server = "app".to_owned();
+    assert_eq!(latency.hidden_at_one(), None);
+    latency.rows[0].server = "app".to_owned();
+    assert!(latency.hidden_at_one().is_some());
+    latency.rows[0].cause = Some("queue".to_owned());
+    assert_eq!(latency.hidden_at_one(), None);
 }
 
 fn branch_of(stacks: &[(&[&str], u64)], ran: &[PlaceTold], told: &[Told]) -> Option<Branch> {

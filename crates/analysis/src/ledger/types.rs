@@ -221,6 +221,29 @@ impl Account {
         })
     }
 
+    /// What requests wait for at one server where no thread was seen, where several rows share it and no cause labels
+    /// them: they differ by what comes next.
+    pub(crate) fn hidden_at_one(&self) -> Option<Row> {
+        let hidden = |r: &&Row| r.kind == super::label::HIDDEN && r.is_unlabelled();
+        let mut of_each: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
+        for row in self.rows.iter().filter(hidden) {
+            of_each.entry(&row.server).or_default().push(row);
+        }
+        let several = of_each.into_values().filter(|rows| rows.len() > 1);
+        let several = several.map(|rows| {
+            let largest = rows.iter().max_by(|a, b| a.share.total_cmp(&b.share));
+            let errors = rows.iter().map(|r| r.share_error.powi(2));
+            let requests = rows.iter().map(|r| r.requests);
+            Row {
+                share: rows.iter().map(|r| r.share).sum(),
+                share_error: errors.sum::<f64>().sqrt(),
+                requests: requests.sum(),
+                ..(**largest.expect("several rows")).clone()
+            }
+        });
+        several.max_by(|a, b| a.share.total_cmp(&b.share))
+    }
+
     /// The largest wait that has a name of its own (a lock, a sleep, a disk, a pipe, another process) and no label:
     /// queues for a CPU, a thread or an interpreter, and what was not seen, are none.
     pub fn largest_wait(&self) -> Option<&Row> {

@@ -76,10 +76,7 @@ const STALLS: [&str; 6] = [
 /// Of the time of a request's turns with the server behind that takes longest in all, the part of the longest one: the
 /// slowest of its turns, as many as there were requests.
 fn longest_turn(material: &Material<'_>, turns: &TargetTurns, sheet: &mut Sheet<'_>) {
-    let server = material.server(&sheet.target);
-    let peers = server.iter().flat_map(|server| &server.upstreams);
-    let behind = peers.filter_map(|peer| material.turns(peer.target.as_deref()?));
-    let Some(behind) = behind.max_by_key(|behind| behind.account.total_ns) else {
+    let Some((_, behind)) = waited_for(material, turns) else {
         return sheet.not_applicable(LONGEST, "no server behind was traced");
     };
     if (behind.account.turns as f64) < SEVERAL_TURNS * turns.account.turns as f64 {
@@ -107,21 +104,24 @@ fn longest_turn(material: &Material<'_>, turns: &TargetTurns, sheet: &mut Sheet<
     );
 }
 
-/// The server behind that is waited for longest: what of the waits was over before its turn or after it, on the way
-/// there and back, and how long its threads rest.
-fn longest_waited(material: &Material<'_>, turns: &TargetTurns, sheet: &mut Sheet<'_>) {
+/// The server behind that is waited for longest, whatever asks it, and for how long, ns; `None` where its turns were not
+/// traced.
+fn waited_for<'a>(material: &Material<'a>, turns: &TargetTurns) -> Option<(u64, &'a TargetTurns)> {
     let mut waits: BTreeMap<&str, u64> = BTreeMap::new();
     for place in &turns.account.places {
         if place.place == Place::Upstream {
             *waits.entry(&place.detail).or_default() += place.total_ns;
         }
     }
-    let longest = waits.into_iter().max_by_key(|(_, ns)| *ns);
-    let traced = longest.and_then(|(address, ns)| {
-        let target = material.target_at(address)?;
-        Some((ns, material.turns(target)?))
-    });
-    let Some((ns, theirs)) = traced.filter(|(_, theirs)| theirs.account.turns >= FEWEST) else {
+    let (address, ns) = waits.into_iter().max_by_key(|(_, ns)| *ns)?;
+    let theirs = material.turns(material.target_at(address)?)?;
+    (theirs.account.turns >= FEWEST).then_some((ns, theirs))
+}
+
+/// The server behind that is waited for longest: what of the waits was over before its turn or after it, on the way
+/// there and back, and how long its threads rest.
+fn longest_waited(material: &Material<'_>, turns: &TargetTurns, sheet: &mut Sheet<'_>) {
+    let Some((ns, theirs)) = waited_for(material, turns) else {
         return not_behind(sheet, "no server behind was traced");
     };
     let way = ns.saturating_sub(theirs.account.total_ns) as f64 / 1e6;
