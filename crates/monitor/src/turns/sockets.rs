@@ -251,6 +251,8 @@ struct Serving {
     unanswered: Vec<u32>,
     /// The answers of upstreams that it read last.
     brought: Brought,
+    /// Its last action, a number of [`Sockets::ops`], where that took more of what had come.
+    further: Option<usize>,
 }
 
 /// Answers of upstreams that a thread read since it last responded, and the responses since.
@@ -350,6 +352,8 @@ impl Sockets {
         }
         let last = |(&sk, named): (&u64, &Vec<(u64, u32)>)| Some((sk, named.last()?.1));
         walk.sockets.peer_of = walk.named.iter().filter_map(last).collect();
+        // The last takes of answers in many pieces have moved.
+        walk.sockets.ops.sort_by_key(|op| op.at);
         walk.sockets
     }
 }
@@ -500,10 +504,31 @@ impl Walk<'_> {
             active: NONE,
             unanswered: Vec::new(),
             brought: Brought::default(),
+            further: None,
         })
     }
 
+    /// What has come may be taken byte by byte: of takes of one answer behind its first, in which nothing came meanwhile
+    /// and the thread did nothing else on a socket, the last is kept.
+    fn take_on(&mut self, event: &Event, turn: u32, peer: u32) {
+        let arrived = event.at_ns;
+        let further = self.serving(event.tid).further;
+        let last = further.and_then(|at| self.sockets.ops.get_mut(at));
+        match last.filter(|op| (op.turn, op.peer) == (turn, peer)) {
+            Some(op) => {
+                op.at = event.at_ns;
+                op.act = Act::Take { arrived };
+            }
+            None => {
+                let next = self.sockets.ops.len();
+                self.op(event, Act::Take { arrived }, turn, peer);
+                self.serving(event.tid).further = Some(next);
+            }
+        }
+    }
+
     fn op(&mut self, event: &Event, act: Act, turn: u32, peer: u32) {
+        self.serving(event.tid).further = None;
         let own = self.sockets.turns.get(turn as usize);
         let written = own.map_or(0, |turn| turn.written_bytes);
         self.sockets.ops.push(Op {
@@ -955,6 +980,7 @@ impl Walk<'_> {
         if let Some(exchange) = exchange {
             self.brought(event, exchange);
         }
+        let goes_on = asked.is_none() && arrived.is_none();
         if turn == NONE {
             self.sockets.loose.extend(exchange);
             let name = self
@@ -971,19 +997,14 @@ impl Walk<'_> {
                 read: event.at_ns,
             });
             self.sockets.unasked.extend(more);
-            self.serving(event.tid).active = NONE;
-            self.op(
-                event,
-                Act::Take {
-                    arrived: event.at_ns,
-                },
-                NONE,
-                peer,
-            );
-            return;
         }
-        let arrived = arrived.unwrap_or(event.at_ns);
-        self.op(event, Act::Take { arrived }, turn, peer);
+        if goes_on {
+            self.take_on(event, turn, peer);
+        } else {
+            // That nobody waited for it is all that is known where it is no turn's.
+            let arrived = arrived.filter(|_| turn != NONE).unwrap_or(event.at_ns);
+            self.op(event, Act::Take { arrived }, turn, peer);
+        }
         self.serving(event.tid).active = turn;
     }
 

@@ -1428,6 +1428,51 @@ fn a_farewell_is_no_part_of_the_response() {
     }
 }
 
+/// An answer that is taken byte by byte is its first byte and its last; one that comes in two parts is waited for twice.
+#[test]
+fn an_answer_taken_byte_by_byte_is_two_takes() {
+    const MS: u64 = 1_000_000;
+    let account = |pieces: u64, comes_again: bool| {
+        let mut tape = asleep(10);
+        tape.arrive(MS, 1);
+        tape.wake(MS, SERVER, FOREIGN, "sendto");
+        tape.on(MS, SERVER, 0);
+        tape.read(MS + 100, SERVER, 1);
+        tape.ask(MS + 200, SERVER, 7);
+        tape.off(MS + 300, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+        tape.answer(2 * MS, 7);
+        tape.wake(2 * MS, SERVER, FOREIGN, "sendto");
+        tape.on(2 * MS, SERVER, 0);
+        for piece in 0..pieces {
+            if comes_again && piece == pieces / 2 {
+                tape.answer(2 * MS + piece * 1_000, 7);
+            }
+            tape.take(2 * MS + piece * 1_000 + 100, SERVER, 7);
+        }
+        tape.write(3 * MS, SERVER, 1);
+        tape.off(3 * MS + 100, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+        let (traced, stacks) = tape.traced();
+        let takes = super::sockets::Sockets::build(
+            &traced,
+            &|_| false,
+            &super::threads::Threads::default(),
+        );
+        let takes = takes.ops.iter();
+        let takes = takes.filter(|op| matches!(op.act, super::sockets::Act::Take { .. }));
+        let takes: Vec<u64> = takes.map(|op| op.at).collect();
+        let target = traced.account(&stacks).targets[0].clone();
+        adds_up(&target);
+        (takes, target.account)
+    };
+    let (few, plain) = account(2, false);
+    let (many, same) = account(300, false);
+    assert_eq!(few.len(), 2);
+    assert_eq!(many, [2 * MS + 100, 2 * MS + 299_100]);
+    assert_eq!(plain.places, same.places);
+    let (parted, _) = account(300, true);
+    assert_eq!(parted.len(), 4, "{parted:?}");
+}
+
 /// A loop hangs up after 5 ms, asks another one, and says farewell to a third, for whose end it has no CPU for 2 ms.
 #[test]
 fn what_is_given_up_was_waited_for() {

@@ -15,6 +15,8 @@ const MONITORS: f64 = 0.3;
 const ON_CPU: f64 = 0.25;
 /// Share that looking at goroutines may take.
 const TASKS: f64 = 0.2;
+/// A shorter pass takes no larger share of a core than this one.
+const SHORTEST_S: f64 = 0.25;
 
 /// The budget and what was taken of it.
 #[derive(Clone, Debug)]
@@ -53,9 +55,11 @@ impl Budget {
         self.cores() * MONITORS
     }
 
-    /// Share of one core that looking at goroutines may take.
-    pub fn tasks(&self) -> f64 {
-        self.cores() * TASKS
+    /// Share of one core that looking at goroutines may take for `time` from now on. They are looked at in no other
+    /// part of the watch: their share of all of it is spent there.
+    pub fn tasks(&self, now: Nanos, time: Nanos) -> f64 {
+        let whole = (now.since(self.began) + time).as_secs_f64();
+        self.cores() * TASKS * whole / time.as_secs_f64().max(SHORTEST_S)
     }
 
     /// Samples per second and CPU of an on-CPU profile that takes its part, at most `wanted`.
@@ -211,6 +215,16 @@ mod tests {
         let sum: u64 = overhead.parts.iter().map(|p| p.cpu_ns).sum();
         assert_eq!(sum, 163_000_000);
         assert!((overhead.share - 0.163 / 40.0).abs() < 1e-9, "{overhead:?}");
+    }
+
+    #[test]
+    fn goroutines_have_their_part_of_the_whole_watch() {
+        let budget = budget();
+        let now = Nanos::from_secs(104);
+        // A fifth of 4 % of a core for 4 s that are over and the one to come, in that one.
+        let share = budget.tasks(now, Nanos::from_secs(1));
+        assert!((share - 0.04).abs() < 1e-9, "{share}");
+        assert!(budget.tasks(now, Nanos::from_millis(1)) < 0.14);
     }
 
     #[test]

@@ -450,7 +450,7 @@ impl<'a> Live<'a> {
             one_in,
             on_cpu_hz,
             hz,
-            budget.tasks(),
+            budget.tasks(MonotonicClock.now(), time),
         );
         let reading = self.runtimes.read();
         let from = linux::clock::process_cpu_ns();
