@@ -4540,3 +4540,124 @@ fn what_databases_say_of_dead_rows_keys_and_pages_is_told() {
         ),
     ]);
 }
+
+#[test]
+fn what_runs_containers_and_works_is_asked_for_something() {
+    check(&[
+        (
+            "Mem: 3012344K used, 990456K free, 1234K shrd, 0K buff, 9000K cached\nCPU:  11% usr   8% sys   0% nic  80% idle   0% io   0% irq   1% sirq\n  PID  PPID USER     STAT   VSZ %VSZ CPU %CPU COMMAND\n  301     1 root     S    2110m  31%   1  15% /usr/bin/containerd --log-level warn\n 2210   301 999      S     990m  12%   0   0% postgres\n",
+            "unknown",
+            &["what runs the containers takes 15 %"],
+            &["docker events", "exec probes"],
+        ),
+        (
+            "  PID  PPID USER     STAT   VSZ %VSZ CPU %CPU COMMAND\n  301     1 root     S <  21104  31%   1   3% /usr/sbin/hostapd\n 2210   301 root     R    1990m112%   0  44% /usr/bin/tunneld -c /etc/t.conf\n",
+            "unknown",
+            &["BusyBox' top", "/usr/bin/tunneld", "44 %"],
+            &["top -H", "perf"],
+        ),
+        (
+            "top - 10:00:00 up 1 day\n  PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND\n  900 root      20   0 2000000  90000  40000 S  61.0   1.0 100:00.00 kubelet\n 1900 app       20   0 1000000  90000  40000 S   2.0   1.0   1:00.00 java\n",
+            "unknown",
+            &["what runs the containers takes 61 %"],
+            &["exec probes"],
+        ),
+    ]);
+}
+
+#[test]
+fn requests_that_nobody_reads_are_counted() {
+    check(&[
+        (
+            "Proto Recv-Q Send-Q  Local Address          Foreign Address        (state)\ntcp4     211      0  10.0.0.2.9000          10.0.0.7.50011         ESTABLISHED\ntcp4     211      0  10.0.0.2.9000          10.0.0.7.50012         ESTABLISHED\ntcp4       0      0  10.0.0.2.9000          10.0.0.7.50013         ESTABLISHED\ntcp46    198      0  ::1.9000               ::1.50014              ESTABLISHED\n",
+            "unknown",
+            &["3 of 4 established", "`9000`", "620 bytes"],
+            &["netstat -Lan", "workers", "py-spy dump"],
+        ),
+        (
+            "State Recv-Q Send-Q Local Address:Port Peer Address:Port\nESTAB 90 0 10.0.0.2:8081 10.0.0.7:50011\nESTAB 90 0 10.0.0.2:8081 10.0.0.7:50012\nESTAB 90 0 10.0.0.2:8081 10.0.0.7:50013\n",
+            "unknown",
+            &["3 of 3 established", "`8081`"],
+            &["ss -ltn"],
+        ),
+        (
+            "ESTAB 90 0 10.0.0.2:8081 10.0.0.7:50011\nESTAB 0 0 10.0.0.2:8081 10.0.0.7:50012\nESTAB 0 0 10.0.0.2:8081 10.0.0.7:50013\n",
+            "unknown",
+            &["sockets by state: 3 established."],
+            &[],
+        ),
+    ]);
+}
+
+#[test]
+fn indexes_that_are_passed_over_and_rows_that_are_dropped_are_told() {
+    check(&[
+        (
+            "mysql> EXPLAIN SELECT * FROM parcels WHERE code = 12\\G\n*************************** 1. row ***************************\n           id: 1\n  select_type: SIMPLE\n        table: parcels\n         type: ALL\npossible_keys: parcels_code\n          key: NULL\n         rows: 90210\n        Extra: Using where\n",
+            "unknown",
+            &[
+                "an index is there and is not used",
+                "`parcels_code`",
+                "90210",
+            ],
+            &["SHOW WARNINGS", "quote the value"],
+        ),
+        (
+            "+----+-------------+---------+-------+---------------+------+-------+-------------+\n| id | select_type | table   | type  | possible_keys | key  | rows  | Extra       |\n|  1 | SIMPLE      | parcels | index | by_code       | NULL | 90210 | Using where |\n",
+            "unknown",
+            &["`by_code`"],
+            &["collation"],
+        ),
+        (
+            " Seq Scan on parcels  (cost=0.00..9123.00 rows=900 width=8) (actual time=0.1..412.0 rows=1 loops=1)\n   Filter: ((code)::numeric = '12'::numeric)\n   Rows Removed by Filter: 90209\n",
+            "unknown",
+            &["converts each row's column", "`(code)::numeric`"],
+            &["bound or written as that type"],
+        ),
+        (
+            "-> Filter: ((a.id is not null) or (b.id is not null))  (cost=9 rows=90) (actual time=900..900 rows=3 loops=1)\n    -> Nested loop left join  (cost=9 rows=90) (actual time=1..880 rows=40000 loops=1)\n        -> Nested loop left join  (cost=9 rows=90) (actual time=1..400 rows=40000 loops=1)\n            -> Table scan on o  (cost=9 rows=90) (actual time=1..90 rows=40000 loops=1)\n",
+            "unknown",
+            &["40,000 rows come up through 2 joins", "3 are left"],
+            &["EXISTS", "semi-join"],
+        ),
+    ]);
+}
+
+#[test]
+fn lengths_that_differ_are_no_failures() {
+    check(&[
+        (
+            "ab -n 400 -c 8 http://a/now\n...\nComplete requests:      400\nFailed requests:        371\n   (Connect: 0, Receive: 0, Length: 371, Exceptions: 0)\n",
+            "unknown",
+            &["all 371 requests", "of 400", "another length"],
+            &["ab -l"],
+        ),
+        (
+            "Concurrency Level:      8\nComplete requests:      400\nFailed requests:        371\n   (Connect: 0, Receive: 0, Length: 371, Exceptions: 0)\nRequests per second:    90.00 [#/sec] (mean)\n",
+            "unknown",
+            &["the 371 requests that ab counts as failed only have another length"],
+            &["`-c 1`"],
+        ),
+    ]);
+}
+
+#[test]
+fn one_connection_tells_work_from_waiting_in_line() {
+    check(&[
+        (
+            "$ oha -n 900 -c 40 http://a/\nRequests/sec:\t250.5\n  Slowest:\t0.9000 secs\n",
+            "unknown",
+            &["250"],
+            &["`-c 1`", "one that falls was a queue"],
+        ),
+        (
+            "$ hey -n 9 -c 1 http://a/\n  Average:\t0.0100 secs\n",
+            "unknown",
+            &["10 ms"],
+            &[
+                "a request alone has no line to wait in",
+                "a cache that is not used",
+            ],
+        ),
+    ]);
+}

@@ -161,6 +161,9 @@ fn rows(artefact: &Artefact, facts: &mut FactSet) {
     {
         facts.known("", "seen.profile.own_share", own.share, tool);
     }
+    if ["top", "top of BusyBox"].contains(&tool) {
+        daemons(artefact, facts);
+    }
     match tool {
         "top" => {
             let generator = artefact.rows.iter().find(|r| {
@@ -203,6 +206,38 @@ fn rows(artefact: &Artefact, facts: &mut FactSet) {
             }
         }
         _ => {}
+    }
+}
+
+/// Programs that run containers for others.
+const DAEMONS: [&str; 7] = [
+    "dockerd",
+    "containerd",
+    "kubelet",
+    "crio",
+    "podman",
+    "conmon",
+    "k3s-server",
+];
+
+/// What the daemons of containers take of the CPU beside all other programs; the programs that watch have none to speak
+/// of.
+fn daemons(artefact: &Artefact, facts: &mut FactSet) {
+    let is_daemon = |row: &&Row| {
+        let command = row.label.split_whitespace().next().unwrap_or_default();
+        let name = command.rsplit('/').next().unwrap_or_default();
+        DAEMONS.iter().any(|d| name.starts_with(d))
+    };
+    let all: f64 = artefact.rows.iter().map(|r| r.share).sum();
+    let theirs: f64 = artefact
+        .rows
+        .iter()
+        .filter(is_daemon)
+        .map(|r| r.share)
+        .sum();
+    if theirs > 0.0 {
+        facts.known("", "seen.top.daemons", theirs, &artefact.tool);
+        facts.known("", "seen.top.others", all - theirs, &artefact.tool);
     }
 }
 
@@ -389,6 +424,7 @@ fn part_of_a_load(facts: &mut FactSet) {
     let mean = milliseconds("mean_ms", "mean_s");
     let found = [
         ("failed", failed),
+        ("connections", view.value("seen.asked.users")),
         ("errors_share", share),
         ("typical_ms", milliseconds("p50_ms", "p50_s").or(mean)),
         ("shortest_ms", milliseconds("min_ms", "min_s")),
@@ -569,7 +605,8 @@ fn meant(row: &Row) -> String {
     format!("{} ({n} times: {})", row.label, row.place)
 }
 
-const MARKS: [Mark; 39] = [
+const MARKS: [Mark; 40] = [
+    ("@busybox", |a| a.tool == "top of BusyBox", 3, row_text),
     ("@tree_first", |a| a.tool == "pyinstrument", 1, described),
     (
         "@called",
@@ -813,6 +850,9 @@ pub(super) fn with_rows(text: &str, pasted: &Pasted) -> String {
     if text.contains("@own") {
         text = text.replace("@own", &own(pasted));
     }
+    if text.contains("@alone") {
+        text = text.replace("@alone", alone(pasted));
+    }
     if text.contains("@states") {
         text = text.replace("@states", &states(pasted));
     }
@@ -939,6 +979,28 @@ const STATES: [(&str, &str); 9] = [
     ("sockets.last_ack", "LAST-ACK"),
     ("sockets.closing", "CLOSING"),
 ];
+
+/// Users that hardly get in each other's way.
+const ALONE: f64 = 2.0;
+
+/// The test that tells a request's own work from waiting in line.
+fn alone(pasted: &Pasted) -> &'static str {
+    let loads = pasted.loads.iter().map(|l| l.value("connections"));
+    let parts = pasted.artefacts.iter();
+    let parts = parts.map(|a| {
+        a.value("load.connections")
+            .or_else(|| a.value("asked.users"))
+    });
+    let users = loads.chain(parts).flatten().reduce(f64::max);
+    match users.is_some_and(|n| n <= ALONE) {
+        true => {
+            "a request alone has no line to wait in, so that the time is its own: its queries (how many, and `EXPLAIN`), a profile of the CPU, a cache that is not used, another service"
+        }
+        false => {
+            "the same with one connection (`-c 1`): a time that stays is each request's own work (its queries, a profile of the CPU, a cache that is not used), one that falls was a queue (threads, workers, a pool of connections, a lock)"
+        }
+    }
+}
 
 /// How many sockets are in each state, of those that were counted.
 fn states(pasted: &Pasted) -> String {

@@ -74,6 +74,28 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     done
 }
 
+/// Programs whose `-c` is how many requests they send at a time.
+const OF_USERS: [&str; 7] = ["hey", "oha", "wrk", "wrk2", "bombardier", "ab", "siege"];
+
+/// How many requests at a time the commands of a text ask for, where all ask for as many.
+pub(super) fn users(lines: &[&str]) -> Option<Artefact> {
+    let asked = (1_u32..).zip(lines).filter_map(|(number, line)| {
+        let words: Vec<&str> = line.split_whitespace().take(30).collect();
+        let program = |w: &&str| OF_USERS.contains(&w.rsplit('/').next().unwrap_or(w));
+        let at = words.iter().take(5).position(program)?;
+        let flags = ["-c", "--connections", "--concurrent"];
+        Some((number, flagged(&words[at + 1..], &flags)?))
+    });
+    let asked: Vec<(u32, f64)> = asked.collect();
+    let (number, first) = asked.first()?;
+    let same = |n: f64| (n - first).abs() < 0.5;
+    asked.iter().all(|(_, n)| same(*n)).then(|| {
+        let mut found = artefact("users of the generator's command", *number);
+        found.figures.insert("asked.users".into(), *first);
+        found
+    })
+}
+
 /// The number behind a flag, in the next word or behind an equals sign; a rate may be `50/s`.
 fn flagged(words: &[&str], flags: &[&str]) -> Option<f64> {
     let number = |text: &str| {
@@ -103,6 +125,18 @@ fn closes(line: &str, words: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn users_are_known_where_all_commands_ask_for_as_many() {
+        let of = |lines: &[&str]| users(lines).and_then(|a| a.value("asked.users"));
+        assert_eq!(of(&["$ hey -n 20 -c 1 http://a/"]), Some(1.0));
+        assert_eq!(
+            of(&["wrk -t2 -c64 http://a/", "wrk -c64 http://b/"]),
+            Some(64.0)
+        );
+        assert_eq!(of(&["wrk -t2 -c64 http://a/", "wrk -c1 http://b/"]), None);
+        assert_eq!(of(&["grep -c 1 access.log", "hey http://a/"]), None);
+    }
 
     #[test]
     fn each_programs_flags_are_its_own() {

@@ -234,6 +234,15 @@ fn commands(lines: &[&str]) -> Option<Artefact> {
     sorted(found)
 }
 
+/// The cells of a table that is drawn with bars.
+pub(super) fn bars(line: &str) -> Vec<&str> {
+    if line.contains('|') {
+        cells(line)
+    } else {
+        Vec::new()
+    }
+}
+
 /// The cells of a table that is drawn with bars, or whose columns tabs or commas separate.
 fn cells(line: &str) -> Vec<&str> {
     let mark = ['|', '\t']

@@ -9,6 +9,7 @@
 //! links    counters of network devices
 //! stacks   stacks with a number, a frame a line
 //! sockets  a socket a line: ss, netstat -an, lsof
+//! unread   what has come in on such connections and was not read
 //! profiles functions with shares, and stacks: perf, pprof, folded
 //! events   a time a line: access logs, GC logs, strace -T, histograms
 //! packets  a packet a line: tcpdump, tshark
@@ -37,6 +38,7 @@
 //! h1load      h1load's table
 //! commands    what a generator's command asks for
 //! failures    errors as load generators list them
+//! lengths     what ab counts as failed by its length
 //! statuses    statuses of responses as they are counted, and heads of responses
 //! databases   slow logs, what runs, plans, counters: redis, MySQL, PostgreSQL, MongoDB, memcached
 //! digests     statistics of statements, of any tool that makes them
@@ -65,6 +67,7 @@
 //! contended   waits for locks with their times: stacks, `perf lock contention`
 //! printed     lines in a tool's own words
 //! processes   ps with the CPU time of each
+//! busybox     top of BusyBox
 //! ended       processes that have ended and that nobody has waited for
 //! pools       what is in use of a pool, in any library's words
 //! probes      the path and its names: ping, mtr, iperf3, dig; scalers
@@ -76,6 +79,8 @@
 //! statements  a statement with its time in fields, in any form
 //! plans       plans of queries without costs or times
 //! executed    plans that were executed, for `databases`
+//! dropped     rows that come up through their joins for nothing
+//! passed      indexes that a plan does not use
 //! showplan    SQL Server's plan as XML, by what it warns of
 //! logical     pages that SQL Server read of each table
 //! toolbar     statements of a request by Django's debug toolbar
@@ -114,6 +119,7 @@ mod beans;
 mod begun;
 mod benchcmp;
 mod benchmarks;
+mod busybox;
 mod calls;
 mod cells;
 mod chains;
@@ -127,6 +133,7 @@ mod databases;
 mod descriptors;
 mod digests;
 mod doctor;
+mod dropped;
 mod dumps;
 mod durations;
 mod ended;
@@ -150,6 +157,7 @@ mod interrupts;
 mod jmh;
 mod kinds;
 mod labelled;
+mod lengths;
 mod lines;
 mod links;
 mod locks;
@@ -165,6 +173,7 @@ mod mongostat;
 mod netperf;
 mod packets;
 mod pairs;
+mod passed;
 mod pieces;
 mod plans;
 mod plugins;
@@ -199,6 +208,7 @@ mod toolbar;
 mod transfers;
 mod trees;
 mod underway;
+mod unread;
 mod usages;
 mod varied;
 mod waited;
@@ -234,6 +244,10 @@ pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
         // The generator's own reader has said it all.
         all.artefacts
             .extend(others.filter(|a| !whole || a.tool != lines::LOAD));
+        let of_a_load = |a: &Artefact| a.figures.keys().any(|name| name.starts_with("load."));
+        if whole || all.artefacts.iter().any(of_a_load) {
+            all.artefacts.extend(commands::users(&lines));
+        }
     }
     let unknown = only(&all, |a| SETTINGS.contains(&a.tool.as_str()));
     if unknown {
@@ -381,6 +395,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(stacks::read(lines));
     found.extend(sockets::read(lines));
     found.extend(sockets::held(lines));
+    found.extend(unread::read(lines));
     found.extend(profiles::read(lines));
     found.extend(events::read(lines));
     found.extend(packets::read(lines));
@@ -409,10 +424,14 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(hyperfine::read(lines));
     found.extend(pytest::read(lines));
     found.extend(failures::read(results));
+    found.extend(lengths::read(results));
     found.extend(statuses::read(results));
     let wide = databases::horizontal(lines);
     let wide: Vec<&str> = wide.iter().map(String::as_str).collect();
     found.extend(databases::read(lines, &wide));
+    found.extend(passed::read(lines, &wide));
+    found.extend(passed::casts(lines));
+    found.extend(dropped::read(lines));
     found.extend(memory::read(lines));
     found.extend(doctor::read(lines));
     found.extend(groupmemory::read(&named));
@@ -450,6 +469,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(trees::read(lines));
     found.extend(timings::read(lines));
     found.extend(processes::read(lines));
+    found.extend(busybox::read(lines));
     found.extend(ended::read(lines));
     found.extend(procio::read(lines));
     found.extend(syncs::read(lines));

@@ -176,17 +176,17 @@ fn counted_by(line: &str, below: &[&str]) -> Option<(&'static str, f64)> {
     named.all(|n| n == first).then_some((first, n as f64))
 }
 
-struct Socket<'a> {
-    state: &'static str,
-    receive_queue: Option<f64>,
+pub(super) struct Socket<'a> {
+    pub(super) state: &'static str,
+    pub(super) receive_queue: Option<f64>,
     send_queue: Option<f64>,
-    local: &'a str,
+    pub(super) local: &'a str,
     peer: &'a str,
     /// ss prints a listener's limit.
     limit: bool,
 }
 
-fn socket<'a>(words: &[&'a str]) -> Option<Socket<'a>> {
+pub(super) fn socket<'a>(words: &[&'a str]) -> Option<Socket<'a>> {
     let at = words.iter().position(|w| state(w).is_some())?;
     let state = state(words[at])?;
     let number = |i: usize| words.get(i).and_then(|w| w.parse::<f64>().ok());

@@ -4,6 +4,7 @@
 //! figures are made of the others. The surprise is alignment: a head and its rows differ in length where the name is
 //! several words or the head begins with a word of its own (`avg-cpu:`), so cells are counted from one end.
 
+use super::busybox;
 use super::events::{artefact, told};
 use super::pieces::{parts, seconds, value};
 use record::pasted::{Artefact, Row};
@@ -369,6 +370,10 @@ fn bare(cell: &str) -> &str {
 
 fn spec_of(cells: &[&str]) -> Option<&'static Spec> {
     let has = |name: &&str| cells.iter().any(|c| bare(c).eq_ignore_ascii_case(name));
+    // Its shares are of the whole machine.
+    if busybox::is_head(cells) {
+        return None;
+    }
     SPECS.iter().find(|s| s.head.iter().all(has))
 }
 
