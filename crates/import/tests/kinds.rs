@@ -4620,6 +4620,12 @@ fn indexes_that_are_passed_over_and_rows_that_are_dropped_are_told() {
             &["40,000 rows come up through 2 joins", "3 are left"],
             &["EXISTS", "semi-join"],
         ),
+        (
+            "Limit  (cost=300000.10..300000.12 rows=9 width=8)\n",
+            "unknown",
+            &["cost 300000.12", "compiles"],
+            &["EXPLAIN (ANALYZE, BUFFERS)"],
+        ),
     ]);
 }
 
@@ -4658,6 +4664,66 @@ fn one_connection_tells_work_from_waiting_in_line() {
                 "a request alone has no line to wait in",
                 "a cache that is not used",
             ],
+        ),
+    ]);
+}
+
+#[test]
+fn what_people_count_and_compare_themselves_is_told() {
+    check(&[
+        (
+            "$ grep -c 'job started' app.log\n9120\n$ grep -c 'job finished' app.log\n8020\n",
+            "unknown",
+            &["9,120 lines of a begin", "1,100"],
+            &["goroutine", "health checks"],
+        ),
+        (
+            "our numbers:\n8 clients: 4000 qps\n16 clients: 9000 qps\n32 clients: 8000 qps\n64 clients: 3000 qps\n",
+            "unknown",
+            &["16 users", "3000 a second", "67 % less"],
+            &["wait_event", "lock"],
+        ),
+        (
+            "| run | Q/s |\n|---|---|\n| numactl -N 0 ./db | 900 |\n| numactl -N 0,1 ./db | 500 |\n| numactl -N 0,1,2 ./db | 400 |\n",
+            "unknown",
+            &["`numactl -N 0` (900 a second)", "56 % less"],
+            &["numastat", "perf c2c"],
+        ),
+        (
+            "Threads by name, 1,905 threads in all\n\n1,840 s3-client-N-M (96 %)\n   64 http-worker-N\n    1 each: main, Finalizer\n",
+            "unknown",
+            &["1,840", "s3-client-N-M"],
+            &["heap dump", "close()"],
+        ),
+        (
+            "the service waits in io_uring_enter\nCPU3: ~91-99% iowait\nand the disk does nothing\n",
+            "unknown",
+            &["91 %", "the processor is idle"],
+            &["IORING_ENTER_NO_IOWAIT"],
+        ),
+        (
+            "Device r/s w/s rMB/s wMB/s await %util\nnvme0n1 20.0 16000.0 0.1 64.0 0.2 61.0\n",
+            "unknown",
+            &["16,000 writes", "4.1 KiB"],
+            &["write amplification"],
+        ),
+        (
+            "- relay: download went from 2.5 Mbit/s to 80 Mbit/s with a smaller mtu\n",
+            "unknown",
+            &["2.5 Mbit/s -> 80 Mbit/s"],
+            &["MTU"],
+        ),
+        (
+            "conns  req/sec    10%    50%    90%    99%   100%\n4      21.3      0.20   0.21   0.23   0.90   2.30\n8      22.3      0.20   0.21   0.23   0.91   3.30\n9      22.5      0.20   0.21   0.23   0.97   4.30\n",
+            "unknown",
+            &["`conns 9` (100% 4.30"],
+            &[],
+        ),
+        (
+            "before\n  Latency Distribution\n     50%   20.00ms\n     99%   90.00ms\nRequests/sec:   400.00\nafter\n  Latency Distribution\n     50%   35.00ms\n     99%   150.00ms\nRequests/sec:   300.00\n",
+            "unknown",
+            &["400 responses a second, typically in 20 ms and at most in 90 ms"],
+            &[],
         ),
     ]);
 }

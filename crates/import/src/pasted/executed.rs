@@ -40,7 +40,7 @@ const DETAILS: [&str; 7] = [
 ];
 
 /// Ends of the names of steps that read from one below them.
-const ABOVE: [&str; 10] = [
+pub(super) const ABOVE: [&str; 10] = [
     "Limit",
     "Sort",
     "Aggregate",

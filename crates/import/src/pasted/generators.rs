@@ -387,6 +387,9 @@ fn cut_off(lines: &Lines<'_>) -> Option<Artefact> {
             ["time", "to", "1st", "byte", _, most, ..] => {
                 ("h2load.first_byte_max_ms", ms(time(most)))
             }
+            // Of several runs the first one, as its rate is.
+            ["50%" | "50.000%", _] if listed && found.value("load.p50_ms").is_some() => continue,
+            ["99%" | "99.000%", _] if listed && found.value("load.p99_ms").is_some() => continue,
             ["50%" | "50.000%", took] if listed => ("load.p50_ms", ms(time(took))),
             ["99%" | "99.000%", took] if listed => ("load.p99_ms", ms(time(took))),
             ["Slowest", n, "secs" | "sec"] => ("load.max_ms", value(n).map(|s| s * 1e3)),

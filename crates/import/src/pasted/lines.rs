@@ -351,6 +351,11 @@ pub(super) fn read(lines: &[Vec<Piece<'_>>], raw: &[&str]) -> Vec<Artefact> {
             }
             continue;
         }
+        // The head of a table by percentiles has numbers in it: `req/sec 10% 25% 50% 75%`.
+        let shares = line.iter().filter(|p| p.text.ends_with('%'));
+        if line.len() > 4 && shares.count() + 2 >= line.len() {
+            continue;
+        }
         if line.len() > 4 && line[1..].iter().all(|p| value(p.text).is_none()) {
             names = Some(line);
         }

@@ -61,6 +61,7 @@
 //! groupmemory what a control group counts as memory
 //! filelimits  limits of files of a process and of a shell
 //! mongostat   MongoDB a second a line
+//! imbalances  begins and ends that a person counted
 //! descriptors how many files a process has open
 //! interrupts  interrupts and packets by CPU
 //! affinity    on which CPUs threads and interrupts may run
@@ -81,6 +82,8 @@
 //! executed    plans that were executed, for `databases`
 //! dropped     rows that come up through their joins for nothing
 //! passed      indexes that a plan does not use
+//! costs       costs of plans that were not executed
+//! rings       io_uring beside iowait
 //! showplan    SQL Server's plan as XML, by what it warns of
 //! logical     pages that SQL Server read of each table
 //! toolbar     statements of a request by Django's debug toolbar
@@ -105,6 +108,8 @@
 //! rates       rates before and after, a line each
 //! amounts     numbers with names
 //! kinds       lines that are alike, and lines with a share
+//! scaled      rates by how many users or nodes there are
+//! crowds      threads counted by their names
 //! growths     times by a size or by the latency of the way
 //! about       to which part of a system a text belongs
 //! said        the most telling lines of any text, what it advises, the settings that it names
@@ -127,7 +132,9 @@ mod columns;
 mod commands;
 mod contended;
 mod copies;
+mod costs;
 mod counts;
+mod crowds;
 mod curl;
 mod databases;
 mod descriptors;
@@ -153,6 +160,7 @@ mod h1load;
 mod haproxy;
 mod heads;
 mod hyperfine;
+mod imbalances;
 mod interrupts;
 mod jmh;
 mod kinds;
@@ -190,7 +198,9 @@ mod rates;
 mod records;
 mod requests;
 mod retries;
+mod rings;
 mod said;
+mod scaled;
 mod sections;
 mod showplan;
 mod silences;
@@ -322,6 +332,8 @@ fn plainly(text: &str) -> Vec<Artefact> {
         factors::read,
         quantiles::read,
         underway::read,
+        scaled::read,
+        crowds::read,
         counts::read,
         waited::read,
     ] {
@@ -334,6 +346,7 @@ fn plainly(text: &str) -> Vec<Artefact> {
     }
     let readers = [
         rates::read,
+        rates::in_a_sentence,
         varied::read,
         kinds::shares_of_times,
         waits,
@@ -431,6 +444,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(databases::read(lines, &wide));
     found.extend(passed::read(lines, &wide));
     found.extend(passed::casts(lines));
+    found.extend(costs::read(lines));
     found.extend(dropped::read(lines));
     found.extend(memory::read(lines));
     found.extend(doctor::read(lines));
@@ -471,6 +485,8 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(processes::read(lines));
     found.extend(busybox::read(lines));
     found.extend(ended::read(lines));
+    found.extend(imbalances::read(lines));
+    found.extend(rings::read(lines));
     found.extend(procio::read(lines));
     found.extend(syncs::read(lines));
     found.extend(losses::read(lines));

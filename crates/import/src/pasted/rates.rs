@@ -68,6 +68,29 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     told(found).filter(|_| times >= CHANGED && before.n.min(after.n) > 0.0)
 }
 
+/// `upload went from 0.4 Mbit/s to 70 Mbit/s`: both in one line, the first one before the change.
+pub(super) fn in_a_sentence(lines: &[&str]) -> Option<Artefact> {
+    let (line, row) = (1_u32..).zip(lines).find_map(|(number, text)| {
+        let at = text.find(" from ").filter(|_| text.len() <= LINE)?;
+        let (name, rest) = (&text[..at], &text[at + " from ".len()..]);
+        let (before, after) = rest.split_once(" to ")?;
+        let (before, after) = (pieces(before), pieces(after));
+        let (n, unit, written) = rate_at(&before, 0)?;
+        let (later, same, then) = rate_at(&after, 0)?;
+        let times = apart(n, later);
+        let row = Row {
+            label: short(name.trim().trim_start_matches(['-', '*', ' '])),
+            place: format!("{written} -> {then}"),
+            share: times,
+        };
+        let changed = unit == same && times >= CHANGED && n.min(later) > 0.0;
+        changed.then_some((number, row))
+    })?;
+    let mut found = comparison(line, vec![row], 1)?;
+    about::add(&mut found, lines);
+    told(found)
+}
+
 /// The first rate of a line that has a name before it.
 fn rate(line: u32, text: &str) -> Option<Rate<'_>> {
     let text = text.trim().trim_start_matches(['-', '*', ' ']);
@@ -125,6 +148,11 @@ mod tests {
         let found = read(&text.lines().collect::<Vec<_>>()).unwrap();
         assert_eq!(found.value("compared.most"), Some(2.0));
         assert_eq!(found.value("compared.bits"), Some(1.0));
+        let said = in_a_sentence(&["- relay: download went from 2.5 Mbit/s to 80 Mbit/s"]);
+        let said = said.map(|a| (a.rows[0].label.clone(), a.rows[0].place.clone()));
+        let expected = ("relay: download went", "2.5 Mbit/s -> 80 Mbit/s");
+        assert_eq!(said, Some((expected.0.into(), expected.1.into())));
+        assert!(in_a_sentence(&["it went from 2.5 Mbit/s to 2.6 Mbit/s"]).is_none());
         let rates = "before: 900 req/s\nafter: 2,700 req/s\n";
         assert_eq!(row(rates).unwrap().1, "900 req/s -> 2,700 req/s");
         // Other units, names that say nothing, next to no change.

@@ -99,6 +99,9 @@ const SPECS: &[Spec] = &[
             ("w_await", "disk.await_ms", Of::Largest),
             ("avgqu-sz", "disk.queue", Of::Largest),
             ("aqu-sz", "disk.queue", Of::Largest),
+            ("w/s", "disk.writes_per_s", Of::Largest),
+            ("wMB/s", "disk.written_mb_per_s", Of::Largest),
+            ("wkB/s", "disk.written_kb_each_s", Of::Largest),
         ],
     },
     Spec {
