@@ -508,8 +508,8 @@ impl Walk<'_> {
         })
     }
 
-    /// What has come may be taken byte by byte: of takes of one answer behind its first, in which nothing came meanwhile
-    /// and the thread did nothing else on a socket, the last is kept.
+    /// What has come may be taken byte by byte: of takes of one answer behind its first, in which nothing came
+    /// meanwhile and the thread did nothing else on a socket, the last is kept.
     fn take_on(&mut self, event: &Event, turn: u32, peer: u32) {
         let arrived = event.at_ns;
         let further = self.serving(event.tid).further;

@@ -1428,7 +1428,8 @@ fn a_farewell_is_no_part_of_the_response() {
     }
 }
 
-/// An answer that is taken byte by byte is its first byte and its last; one that comes in two parts is waited for twice.
+/// An answer that is taken byte by byte is its first byte and its last; one that comes in two parts is waited for
+/// twice.
 #[test]
 fn an_answer_taken_byte_by_byte_is_two_takes() {
     const MS: u64 = 1_000_000;

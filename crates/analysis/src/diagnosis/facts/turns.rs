@@ -104,8 +104,8 @@ fn longest_turn(material: &Material<'_>, turns: &TargetTurns, sheet: &mut Sheet<
     );
 }
 
-/// The server behind that is waited for longest, whatever asks it, and for how long, ns; `None` where its turns were not
-/// traced.
+/// The server behind that is waited for longest, whoever found it, and for how long, ns; `None` where its turns were
+/// not traced.
 fn waited_for<'a>(material: &Material<'a>, turns: &TargetTurns) -> Option<(u64, &'a TargetTurns)> {
     let mut waits: BTreeMap<&str, u64> = BTreeMap::new();
     for place in &turns.account.places {
