@@ -5,6 +5,7 @@
 
 use super::events::{artefact, told};
 use super::executed::{self, unboxed};
+use super::passed::WHOLE;
 use super::pieces::{Piece, pieces, seconds, short, value};
 use record::pasted::{Artefact, Row};
 
@@ -878,7 +879,7 @@ fn plan_without_times(lines: &[&str]) -> Option<Artefact> {
             .unwrap_or(0.0);
         found.begin_at(number);
         found.add("plan.steps", 1.0);
-        let whole = ["ALL", "index"].contains(&kind);
+        let whole = WHOLE.contains(&kind);
         found.add("plan.scans", f64::from(u8::from(whole)));
         let extra = at("Extra")
             .filter(|e| !e.is_empty() && *e != "NULL")

@@ -6,6 +6,7 @@
 //! again.
 
 use super::events::{artefact, told};
+use super::executed::{executed, unboxed};
 use super::pieces::short;
 use record::pasted::{Artefact, Row};
 
@@ -94,6 +95,7 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
 fn steps<'a>(lines: &[&'a str]) -> Vec<Step<'a>> {
     let mut done: Vec<Step<'_>> = Vec::new();
     for (number, line) in (1_u32..).zip(lines) {
+        let line = unboxed(line);
         let Some((head, rest)) = line.split_once("(actual time=") else {
             let removed = line.split_once("Rows Removed by Filter:");
             let removed =
@@ -103,25 +105,16 @@ fn steps<'a>(lines: &[&'a str]) -> Vec<Step<'a>> {
             }
             continue;
         };
-        let behind = |mark: &str| {
-            let (_, rest) = rest.split_once(mark)?;
-            let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'));
-            rest[..end.unwrap_or(rest.len())].parse::<f64>().ok()
-        };
-        let time = rest.split(' ').next().unwrap_or_default();
-        let end = time.split_once("..").map_or(time, |(_, end)| end);
-        let (Ok(each), Some(rows)) = (end.parse::<f64>(), behind("rows=")) else {
+        let Some((step, rows)) = executed(head, rest).and_then(|s| s.rows.map(|rows| (s, rows)))
+        else {
             continue;
         };
-        let loops = behind("loops=").unwrap_or(1.0);
-        let inner = head.trim_start_matches('|');
-        let name = inner.split("(cost").next().unwrap_or_default().trim();
         done.push(Step {
             line: number,
-            depth: inner.len() - inner.trim_start().len(),
-            name: name.trim_start_matches("->").trim(),
-            rows: rows * loops,
-            ms: each * loops,
+            depth: step.depth,
+            name: step.name,
+            rows,
+            ms: step.ms,
             removed: 0.0,
         });
     }

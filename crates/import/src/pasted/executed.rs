@@ -61,6 +61,35 @@ struct Step {
     detail: Option<String>,
 }
 
+/// What a line says of a step that was executed.
+pub(super) struct Executed<'a> {
+    pub depth: usize,
+    pub name: &'a str,
+    /// Of all loops.
+    pub ms: f64,
+    pub rows: Option<f64>,
+}
+
+/// By what stands before `(actual time=` in a line and behind it.
+pub(super) fn executed<'a>(head: &'a str, rest: &str) -> Option<Executed<'a>> {
+    // A person may have left the time to the first row out.
+    let words = rest.split_whitespace().next().unwrap_or_default();
+    let end = words.split_once("..").map_or(words, |(_, end)| end);
+    let each = end.trim_end_matches(')').parse::<f64>().ok()?;
+    let behind = |mark: &str| {
+        let (_, n) = rest.split_once(mark)?;
+        n.split([' ', ')']).next()?.parse::<f64>().ok()
+    };
+    let loops = behind("loops=").unwrap_or(1.0);
+    let name = head.split("(cost").next().unwrap_or("").trim();
+    Some(Executed {
+        depth: head.len() - head.trim_start().len(),
+        name: name.trim_start_matches("-> ").trim_start(),
+        ms: each * loops,
+        rows: behind("rows=").map(|rows| rows * loops),
+    })
+}
+
 /// `EXPLAIN ANALYZE`: the whole time, and of the steps the one that takes most by itself.
 fn plan(lines: &[&str]) -> Option<Artefact> {
     let mut found = artefact("EXPLAIN ANALYZE", 0);
@@ -87,35 +116,24 @@ fn plan(lines: &[&str]) -> Option<Artefact> {
             }
             continue;
         };
-        // A person may have left the time to the first row out.
-        let words = rest.split_whitespace().next().unwrap_or_default();
-        let end = words.split_once("..").map_or(words, |(_, end)| end);
-        let Ok(each) = end.trim_end_matches(')').parse::<f64>() else {
+        let Some(Executed {
+            depth, name, ms, ..
+        }) = executed(head, rest)
+        else {
             continue;
         };
-        let loops = rest
-            .split_once("loops=")
-            .and_then(|(_, l)| l.split(')').next()?.parse::<f64>().ok());
         found.begin_at(number);
-        let depth = head.len() - head.trim_start().len();
-        let name = head
-            .split("(cost")
-            .next()
-            .unwrap_or("")
-            .trim()
-            .trim_start_matches("-> ")
-            .trim_start();
         if name.contains("Seq Scan") || name.contains("Table scan") {
             found.add("database.scans", 1.0);
         }
         ends_above = ABOVE.iter().any(|above| name.ends_with(above));
         // Of an index of several columns or words nothing may be left, but looking takes no time.
         if name.contains("Index") && rest.contains(" rows=0") && name.contains("Scan") {
-            found.largest("plan.index_without_rows_ms", each * loops.unwrap_or(1.0));
+            found.largest("plan.index_without_rows_ms", ms);
         }
         steps.push(Step {
             depth,
-            ms: each * loops.unwrap_or(1.0),
+            ms,
             name: name.to_owned(),
             detail: None,
         });

@@ -9,8 +9,8 @@ use super::events::{artefact, told};
 use super::pieces::short;
 use record::pasted::{Artefact, Row};
 
-/// Ways to read all of a table or an index.
-const WHOLE: [&str; 2] = ["ALL", "index"];
+/// MySQL's types of a step that reads all of a table or an index.
+pub(super) const WHOLE: [&str; 2] = ["ALL", "index"];
 
 /// The steps of MySQL's plans in either form; `wide` is the second one with bars.
 pub(super) fn read(lines: &[&str], wide: &[&str]) -> Option<Artefact> {

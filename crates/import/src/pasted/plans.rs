@@ -6,6 +6,7 @@
 //! without reading a table.
 
 use super::events::{artefact, told};
+use super::passed::WHOLE;
 use super::pieces::short;
 use record::pasted::{Artefact, Row};
 
@@ -173,7 +174,7 @@ fn vertical(lines: &[&str], at: usize) -> Option<(Step, String)> {
     let near = &lines[at.saturating_sub(NEAR)..(at + NEAR).min(lines.len())];
     let of = |name: &str| near.iter().find_map(|l| content(l, name));
     of("select_type").or_else(|| of("possible_keys"))?;
-    let step = match ["ALL", "index"].contains(&kind.as_str()) {
+    let step = match WHOLE.contains(&kind.as_str()) {
         true => Step::Whole,
         false => Step::Other,
     };

@@ -75,8 +75,8 @@ const STALLS: [&str; 6] = [
 
 /// Of the time of a request's turns with the server behind that takes longest in all, the part of the longest one: the
 /// slowest of its turns, as many as there were requests.
-fn longest_turn(material: &Material<'_>, turns: &TargetTurns, sheet: &mut Sheet<'_>) {
-    let Some((_, behind)) = waited_for(material, turns) else {
+fn longest_turn(turns: &TargetTurns, behind: Option<(u64, &TargetTurns)>, sheet: &mut Sheet<'_>) {
+    let Some((_, behind)) = behind else {
         return sheet.not_applicable(LONGEST, "no server behind was traced");
     };
     if (behind.account.turns as f64) < SEVERAL_TURNS * turns.account.turns as f64 {
@@ -120,8 +120,8 @@ fn waited_for<'a>(material: &Material<'a>, turns: &TargetTurns) -> Option<(u64, 
 
 /// The server behind that is waited for longest: what of the waits was over before its turn or after it, on the way
 /// there and back, and how long its threads rest.
-fn longest_waited(material: &Material<'_>, turns: &TargetTurns, sheet: &mut Sheet<'_>) {
-    let Some((ns, theirs)) = waited_for(material, turns) else {
+fn longest_waited(behind: Option<(u64, &TargetTurns)>, sheet: &mut Sheet<'_>) {
+    let Some((ns, theirs)) = behind else {
         return not_behind(sheet, "no server behind was traced");
     };
     let way = ns.saturating_sub(theirs.account.total_ns) as f64 / 1e6;
@@ -165,8 +165,9 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         sheet.unknown(LONGEST, &reason);
         return;
     };
-    longest_turn(material, turns, sheet);
-    longest_waited(material, turns, sheet);
+    let behind = waited_for(material, turns);
+    longest_turn(turns, behind, sheet);
+    longest_waited(behind, sheet);
     let traced = material.examination().and_then(|e| e.turns.as_ref());
     let all_told = traced.map_or(&[][..], |t| &t.told);
     own_share(turns, all_told, sheet);
